@@ -38,7 +38,7 @@ struct Mechanism<Shard<DDP>> : detail::AllRanks<Shard<DDP>> {
   Ranks ranks() { return {connection_, alone_}; }
   void begin(const Masters& masters);
   void open_step();
-  /// A microbatch begins.
+  /// Called when a microbatch begins.
   void set_requires_gradient_sync(bool is_last);
   void finish_reductions(const Masters&);
   void abort() noexcept;

@@ -19,9 +19,8 @@ struct Shard<HSDP<N>> {
   static constexpr std::int64_t ranks_per_copy = N;  ///< that share a copy
   std::optional<ProcessGroup> process_group = {};    ///< if left out, the environment's
   std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype =
-      {};                              ///< of sums of gradients; if left out, Precision's
-  bool allow_unused_units = false;     ///< a step may leave a unit out, on all ranks
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
   /// Release a unit after its forward. If left out: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};

@@ -11,9 +11,8 @@ template <>
 struct Shard<ZeRO2> {
   std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
   std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype =
-      {};                              ///< of sums of gradients; if left out, Precision's
-  bool allow_unused_units = false;     ///< a step may leave a unit out, on all ranks
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
 };
 

@@ -16,7 +16,7 @@
 
 namespace ikebana::detail {
 
-/// The values of a policy that differ from its defaults.
+/// The values of a policy that differ from its defaults, as a text.
 template <class Policy>
 std::string describe_slices(const Policy& values) {
   std::string text;
@@ -36,19 +36,20 @@ std::string describe_slices(const Policy& values) {
   return text;
 }
 
-/// The same order on all ranks, so that none waits for a sum that another one begins only after one
-/// that waits for the first: the reverse of that in which the forward of the last step ran the
-/// units, which all ranks have compared. A unit whose gradients come earlier than those of one
-/// before it waits for that one; a unit that a microbatch does not run waits for nothing.
+/// The order in which ranks begin to reduce the gradients of units: the reverse of the order in
+/// which the forward of the last step ran the units, which all ranks have compared. It is the same
+/// on all ranks, so that no two ranks each wait for a sum that the other one begins later. A unit
+/// whose gradients come early waits for the units before it in this order; a unit that a microbatch
+/// does not run waits for nothing.
 class LaunchOrder {
  public:
-  /// All units from the last to the first, the root: nothing is known of the order of forward.
+  /// Takes all units from the last to the first, the root: the order of forward is not known.
   void reset(std::size_t units);
-  /// A microbatch begins.
+  /// Called when a microbatch begins.
   void begin() noexcept { forward_.clear(), next_ = 0; }
-  /// Forward runs a unit for the first time in this microbatch.
+  /// Called when forward runs a unit for the first time in this microbatch.
   void enter(std::size_t unit) { forward_.push_back(unit); }
-  /// All ranks have made the step, and ran units in the same order.
+  /// Called when all ranks have made the step, and ran units in the same order.
   void commit() noexcept;
   /// Calls `launch(unit)` for each unit whose turn it is, until `is_ready(unit)` is false.
   template <class Ready, class Launch>
@@ -58,10 +59,11 @@ class LaunchOrder {
 
  private:
   std::vector<std::size_t> order_, forward_;
-  std::size_t next_ = 0;  // the first in `order_` that was not launched
+  std::size_t next_ = 0;  // the first in `order_` that is not launched
 };
 
-/// Weights that are read or exported while they are gathered must have their own values.
+/// Throws BadValue for a `param_dtype` in which the precision does not gather: weights that are
+/// read or exported while they are gathered must have their own values.
 template <class Policy>
 [[noreturn]] void refuse_param_dtype(at::ScalarType given, const std::string& name,
                                      at::ScalarType dtype) {
@@ -78,24 +80,24 @@ template <class Policy>
 }
 [[noreturn]] void refuse_late(const std::string& unit);
 
-/// What this rank knows of a unit whose parameters are cut, and what is under way.
+/// The state of a unit whose parameters are cut, on this rank.
 struct SlicedUnit {
   std::optional<UnitLayout> layout;
   std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
   Tensors whole;                      // memory for gathered parameters that are kept
   bool is_complete = false;           // `whole` has the present values
   std::optional<UnitGather> gather;
-  std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and gradients that came
+  std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and arrivals of gradients
   bool is_reduced = false;           // in this microbatch
-  Tensors of_microbatch;             // gradients of some uses in this microbatch
+  Tensors of_microbatch;             // sums of the uses of this microbatch so far
   Tensors local;                     // gradients that are not reduced yet
-  DTypes dtypes;                     // in which they are
-  SliceTransfer sent;                // sums that copies hand on, and masters have
+  DTypes dtypes;                     // of sums of gradients
+  SliceTransfer sent;                // of sums, which masters have as gradients
 
-  /// The gradients of a use. Those of one microbatch are added up before the sum is added to that
-  /// of earlier ones, as autograd does.
+  /// Adds the gradients of one use. The uses of one microbatch are added up before the sum is added
+  /// to that of earlier microbatches, as autograd does.
   void add(const Tensors& gradients);
-  /// Also where a use has had no backward.
+  /// Ends the microbatch, also if a use has had no backward.
   void end_microbatch();
   bool is_trained() const { return !masters.empty(); }
   void forget() noexcept;
@@ -104,9 +106,10 @@ struct SlicedUnit {
   static void add(Tensors& to, const Tensors& gradients);
 };
 
-/// Each rank has some rows of each master weight. A policy with `ranks_per_copy` cuts them among so
-/// many consecutive ranks, others among all. A unit's gradients are reduced once in a backward
-/// pass, when those of all its uses are there, and arrive while other units are computed.
+/// The mechanism of a policy by which each rank has some rows of each master weight. A policy with
+/// `ranks_per_copy` cuts the weights among so many consecutive ranks, other policies among all. A
+/// unit's gradients are reduced once in a backward pass, when the gradients of all its uses are
+/// there, and the sums arrive while other units are computed.
 template <class Policy>
 class Sliced : public AllRanks<Policy> {
  public:
@@ -194,8 +197,9 @@ class Sliced : public AllRanks<Policy> {
     return whole;
   }
 
-  /// Of FSDP and HSDP, which gather while they compute. An evaluation is a call of the ranks that
-  /// share a copy, a step one of all; ranks that have a copy each gather nothing.
+  /// Called under FSDP and HSDP, which gather while they compute. An evaluation is a call of the
+  /// ranks that share a copy, a step a call of all ranks; ranks that each have a whole copy gather
+  /// nothing.
   void begin_forward(bool trains) {
     const bool is_of_all = trains && groups_.slices.size() > 1;
     agreement_.begin(is_of_all ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
@@ -203,7 +207,7 @@ class Sliced : public AllRanks<Policy> {
   void begin_unit(const Unit& unit) { agreement_.run(unit.index); }
   void end_forward() { agreement_.end_forward(); }
 
-  /// A microbatch begins.
+  /// Called when a microbatch begins.
   void set_requires_gradient_sync(bool is_last) {
     end_microbatch();
     order_.begin();
@@ -223,7 +227,7 @@ class Sliced : public AllRanks<Policy> {
     if (this->values.reduce_dtype)
       for (at::ScalarType& dtype : all_[unit.index].dtypes) dtype = *this->values.reduce_dtype;
   }
-  /// The sums arrive in `finish_reductions`, or before.
+  /// Begins the reduction. The sums arrive in `finish_reductions`, or before.
   Tensors reduce(const Unit& unit, const Tensors& gradients) {
     OfUnit& u = all_[unit.index];
     if (u.is_reduced) refuse_late(unit.name);
@@ -277,15 +281,15 @@ class Sliced : public AllRanks<Policy> {
       return this->values.ordered.value_or(this->device_.is_cpu());
     else return true;
   }
-  /// Gradients of a rank that has whole ones are kept anyway.
+  /// Returns false if ranks have whole gradients, which are kept anyway.
   bool reduces_each_microbatch() const {
     if (groups_.has_copies() && groups_.slices.size() == 1) return false;
     if constexpr (requires { this->values.reduce_each_microbatch; })
       return this->values.reduce_each_microbatch;
     else return false;
   }
-  /// Every trained unit is reduced once in a microbatch that is reduced, also where this rank has
-  /// no gradient of it: others may have one.
+  /// Ends a microbatch. If it is reduced, every trained unit is reduced once, also if this rank has
+  /// no gradient for it: others may have one.
   void end_microbatch() {
     if (!std::exchange(is_in_microbatch_, false)) return;
     for (OfUnit& u : all_) u.end_microbatch();
@@ -313,7 +317,8 @@ class Sliced : public AllRanks<Policy> {
     auto [unit, sums, sent] = pending_.end_oldest(groups_);
     OfUnit& u = all_[unit];
     const auto& masters = u.masters;
-    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they have this
+    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have received it, since they
+                                  // have sent this sum
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (masters[i] < 0 || !sums[i].defined()) continue;
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
@@ -333,7 +338,7 @@ class Sliced : public AllRanks<Policy> {
   UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
   std::int64_t generation_ = 0;
-  std::chrono::steady_clock::time_point began_ = {};  // the step
+  std::chrono::steady_clock::time_point began_ = {};  // when the step began
 };
 
 }  // namespace ikebana::detail

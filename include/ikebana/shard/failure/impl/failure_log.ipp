@@ -23,8 +23,8 @@ IKEBANA_INLINE RankReport RankReport::read(const std::string& written) {
   return {written.substr(1), says_out_of_memory(written)};
 }
 
-/// Posts, and waits for the posts of the other ranks. Returns nothing where all are the same, else
-/// which rank differs; behind a '!' what a rank has reported that failed.
+/// Posts, and waits for the posts of the other ranks. Returns an empty text if all are the same,
+/// else which rank differs; or '!' and what a rank that failed has reported.
 inline std::string compare_posts(GroupMembers& members, const std::string& prefix,
                                  const RankPost& post) {
   c10d::Store& store = *members.store;
@@ -60,7 +60,7 @@ inline std::string compare_posts(GroupMembers& members, const std::string& prefi
   return why;
 }
 
-/// Returns when all ranks have come to `prefix`: nothing, or why they will not meet there.
+/// Returns an empty text when all ranks have come to `prefix`, or why they will not meet there.
 inline std::string await_ranks(GroupMembers& members, const std::string& prefix) {
   c10d::Store& store = *members.store;
   auto came = [&](std::int64_t rank) { return prefix + "came/" + std::to_string(rank); };
@@ -71,7 +71,7 @@ inline std::string await_ranks(GroupMembers& members, const std::string& prefix)
   const bool is_decided = deadline.wait([&] {
     while (next < members.size && store.check({came(next)})) ++next;
     members.watch->look(store);
-    why = members.watch->ended();  // one that gave up before has said why
+    why = members.watch->ended();  // a rank that gave up before has said why
     if (store.check({prefix + "abandoned"}))
       why =
           "another rank does not wait any longer, since " + store.get_to_str(prefix + "abandoned");
@@ -178,14 +178,15 @@ IKEBANA_INLINE RankReport FailureLog::asked(Shared& s, const std::string& prefix
   };
   try {
     for (;;) {
-      of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends
+      of = missing(s, prefix);  // first, and reports second: a rank reports before it ends
       if (RankReport::is_in(*s.store, prefix)) return RankReport::of(*s.store, prefix);
       if (of.names.empty()) return {};
       if (of.have_ended) return {of.names + " ended"};
       if (std::chrono::steady_clock::now() > end) return silent();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-  } catch (const std::exception&) {  // rank 0 has waited as long, and has ended with the store
+  } catch (
+      const std::exception&) {  // rank 0 has waited as long, and has ended, and the store with it
     if (of.names.empty()) throw;
     return silent();
   }

@@ -52,7 +52,7 @@ IKEBANA_INLINE void RankWaits::enter() {
 
 IKEBANA_INLINE void RankWaits::begin_meeting(std::size_t trainer, std::int64_t meeting) {
   const std::lock_guard lock(mutex_);
-  begun_[trainer] = {meeting, -1};  // the wait for it is its call 0
+  begun_[trainer] = {meeting, -1};  // the wait for the meeting is call 0
 }
 
 IKEBANA_INLINE std::string RankWaits::reason() {
@@ -128,7 +128,7 @@ IKEBANA_INLINE RankWaits::Milliseconds RankWaits::look(Milliseconds pause) noexc
     if (std::exchange(looked_, own.wait) != own.wait) pause = first_pause;
     bool has_news = false;
     refuse(own.wait, asked(own, &has_news));
-    if (has_news) pause = first_pause;  // the other one asks, too
+    if (has_news) pause = first_pause;  // the other rank asks, too
   } catch (const std::exception&) {     // no memory
   }
   const auto most = Milliseconds(1000) + Milliseconds(20) * static_cast<std::int64_t>(size_);

@@ -15,14 +15,16 @@
 
 namespace ikebana::detail {
 
-/// Does what it is given, in this order, in one thread of the process. Gloo locks a connection
-/// while it writes. If the writer is preempted there, Gloo's own thread polls for the lock without
-/// pause until the writer runs again, some milliseconds later. A thread that computes is preempted
-/// by each thread that its message wakes; one that sleeps most of the time is not. With two ranks
-/// on two cores the polling took up to a quarter of a step's CPU time.
+/// The thread that begins messages of Gloo. It runs the functions that it is given in their order,
+/// in one thread of the process. Gloo locks a connection while it writes. If the writer is
+/// preempted there, Gloo's own thread polls for the lock without pause until the writer runs again,
+/// some milliseconds later. A thread that computes is preempted by each thread that its message
+/// wakes; one that sleeps most of the time is not. With two ranks on two cores the polling took up
+/// to a quarter of a step's CPU time.
 class MessageThread {
  public:
-  /// Starts at the first use; lives as long as the process, since others may end after it.
+  /// The thread of this process. It starts at the first use and lives as long as the process, since
+  /// others may end after it.
   static MessageThread& of_process();
   /// `f` must not wait for messages.
   template <class F>
@@ -89,8 +91,9 @@ IKEBANA_INLINE std::string MessageTag::text(int tag, const std::vector<std::stri
          (unit < units.size() ? units[unit] : "bucket " + std::to_string(unit));
 }
 
-/// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place.
-/// All are contiguous; what has no elements is left out. Messages between devices are one group.
+/// Begins to send the tensors of `to[r]` to rank r, and to receive the tensors of `from[r]` in
+/// place. All are contiguous; tensors without elements are left out. Messages between devices are
+/// one group.
 inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const TensorsOfRanks& to,
                                    const TensorsOfRanks& from) {
   MessageWorks works;

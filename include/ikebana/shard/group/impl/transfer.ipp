@@ -28,7 +28,7 @@ IKEBANA_INLINE void StagedTensors::replace(at::Tensor& t) {
 
 IKEBANA_INLINE void StagedTensors::put_back() {
   const at::NoGradGuard no_grad;
-  // As a message in place, which no version of a tensor counts.
+  // Like a message that is received in place, this is not counted by the tensor's version.
   for (const Pair& one : received_)
     one.on_device.variable_data().copy_(one.on_host, /*non_blocking=*/true);
   received_.clear();

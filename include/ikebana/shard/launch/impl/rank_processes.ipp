@@ -32,7 +32,7 @@ IKEBANA_INLINE void StderrRelay::pass(std::size_t count) {
 }
 
 IKEBANA_INLINE void StderrRelay::keep(char c) {
-  if (c == '\r') {  // as of a progress bar, which is written over
+  if (c == '\r') {  // e.g. of a progress bar, which overwrites its line
     returned_ = true;
   } else if (c == '\n') {
     if (!last_.empty()) lines_.push_back(last_);
@@ -44,7 +44,7 @@ IKEBANA_INLINE void StderrRelay::keep(char c) {
   }
 }
 
-/// This process's variables, with those of one rank of `launch`.
+/// This process's variables, with the variables of one rank of `launch`.
 inline std::vector<std::string> rank_environment(std::int64_t rank, std::int64_t size,
                                                  const Listener& listener) {
   std::vector<std::pair<std::string, std::string>> own{
@@ -173,7 +173,7 @@ IKEBANA_INLINE void RankProcesses::end_others() {
     // The rank that is the cause may not have ended yet.
     if (cause().end.code == exit_other_rank_failed && !is_late) return;
     ends_ = Clock::now();
-    if (was_passed_on(cause().end.signal)) return;  // to the others too, which are ending
+    if (was_passed_on(cause().end.signal)) return;  // also to the others, which are ending
     write_to_stderr("launch: " + described(cause()) + "; ending the other ranks.\n");
     signal_others(SIGTERM);
   } else if (Clock::now() > *ends_ + patience) {

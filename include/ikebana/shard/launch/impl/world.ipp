@@ -91,7 +91,7 @@ inline constexpr RankVariables slurm_variables{"srun",          "SLURM_PROCID", 
                                                "SLURM_LOCALID", nullptr,        "SLURM_JOB_ID"};
 inline constexpr std::int64_t max_ranks = 1 << 20;
 
-/// What they say of one rank.
+/// The numbers of one rank that these variables give.
 struct RankNumbers {
   std::int64_t rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string started_by = {}, job = {};
@@ -114,7 +114,7 @@ inline void check_below(const Environment& env, const char* rank, const char* si
                  " in the environment; ranks count from 0, so it must be less.");
 }
 
-/// Rank and size; the local ones if `variables` names both and both are set.
+/// Reads rank and size, and the local ones if `variables` names both and both are set.
 inline RankNumbers read_ranks(const Environment& env, const RankVariables& variables) {
   RankNumbers ranks{.started_by = variables.started_by};
   const auto& [by, rank, size, local_rank, local_size, job] = variables;
@@ -131,13 +131,13 @@ inline RankNumbers read_ranks(const Environment& env, const RankVariables& varia
   return ranks;
 }
 
-/// How many of a step's tasks Slurm started on this node.
+/// Returns how many of a step's tasks Slurm started on this node.
 inline std::int64_t slurm_local_size(const Environment& env, std::int64_t size) {
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     if (!env.has(name)) continue;
     const auto tasks = tasks_per_node(env.text(name));
     if (!tasks) throw BadValue(env.quoted(name) + " in the environment; it must be as in 2(x3),1.");
-    // That of a job may be set in a step with fewer tasks.
+    // A step with fewer tasks may have the variable of its job.
     if (std::accumulate(tasks->begin(), tasks->end(), std::int64_t{0}) != size) continue;
     const auto last = static_cast<std::int64_t>(tasks->size()) - 1;
     if (last == 0) return size;
@@ -159,9 +159,9 @@ inline void read_slurm_local_rank(const Environment& env, RankNumbers& ranks) {
               ranks.local_size);
 }
 
-/// A rank that srun started. A batch script and the shell of salloc have variables of Slurm too,
-/// SLURM_NTASKS above all, but a program that they run is alone: it is no step's task, or the task
-/// of one of Slurm's own steps, whose ids are the highest.
+/// Reads a rank that srun started. A batch script and the shell of salloc have variables of Slurm,
+/// too, above all SLURM_NTASKS, but a program that they run is alone: it is no task of a step, or
+/// the task of one of Slurm's own steps, which have the highest ids.
 inline std::optional<RankNumbers> slurm_ranks(const Environment& env) {
   constexpr std::int64_t own_steps = 0xfffffff0, last = 0xffffffff;
   if (!env.has("SLURM_PROCID") || !env.has("SLURM_STEP_ID")) return {};
@@ -172,8 +172,8 @@ inline std::optional<RankNumbers> slurm_ranks(const Environment& env) {
   return read_ranks(env, variables);
 }
 
-/// Rank and size by mpirun, mpiexec or srun. mpirun comes before srun, by which it may have started
-/// its daemons.
+/// Reads rank and size from mpirun, mpiexec or srun. mpirun comes before srun, by which it may have
+/// started its daemons.
 inline std::optional<RankNumbers> started_ranks(const Environment& env) {
   const auto& mpi = open_mpi_variables;
   if (env.has_any({mpi.rank, mpi.size})) {
@@ -217,7 +217,7 @@ IKEBANA_INLINE void World::check() const {
 
 namespace ikebana::detail {
 
-/// The address of a world of several ranks.
+/// Reads the address of a world of several ranks.
 inline void read_address(const Environment& env, World& world, bool has_default) {
   if (world.size == 1) return;
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
@@ -234,7 +234,7 @@ inline void read_address(const Environment& env, World& world, bool has_default)
   world.master_port = env.has("MASTER_PORT") ? env.number("MASTER_PORT", 1, 65535) : 29500;
 }
 
-/// Without LOCAL_RANK: known only where all ranks are on one host.
+/// Sets the local rank if LOCAL_RANK is not set: it is known only if all ranks are on one host.
 inline void guess_local_rank(const Environment& env, World& world) {
   const std::string& address = world.master_addr;
   if (world.size == 1 || env.has("LOCAL_RANK")) return;
@@ -246,7 +246,7 @@ inline void guess_local_rank(const Environment& env, World& world) {
   world.local_rank = world.rank, world.local_size = world.size;
 }
 
-/// A rank of `launch`, which its launcher has started itself.
+/// Reads a rank of `launch`, and checks that its launcher has started it.
 inline void read_launch(const Environment& env, World& world) {
   constexpr std::int64_t last = std::numeric_limits<std::int32_t>::max();
   if (env.number("IKEBANA_LAUNCHER", 1, last) != env.parent())
@@ -271,7 +271,7 @@ inline void check_set_for_each_rank(const Environment& env, const World& world) 
                  ". Unset RANK and WORLD_SIZE, or set them for each rank.");
 }
 
-/// RANK and WORLD_SIZE are set, by torchrun, `launch` or something else.
+/// Reads a world of which RANK and WORLD_SIZE are set, by torchrun, `launch` or something else.
 inline World torch_world(const Environment& env, World world) {
   if (env.has("TORCHELASTIC_RUN_ID")) {
     world.started_by = "torchrun";
@@ -288,7 +288,8 @@ inline World torch_world(const Environment& env, World world) {
   return world;
 }
 
-/// Variables of torchrun beside another program's must not say something else.
+/// Checks that torchrun's variables, if they are set beside another program's, do not contradict
+/// them.
 inline void check_agreement(const Environment& env, const World& world) {
   const std::pair<const char*, std::int64_t> known[] = {{"WORLD_SIZE", world.size},
                                                         {"LOCAL_RANK", world.local_rank},

@@ -23,7 +23,7 @@ IKEBANA_INLINE SliceMessage::SliceMessage(const UnitCut& cut, std::int64_t rank,
       if (slices[i].defined()) small_layout_.slice(small_, i).copy_(slices[i]);
     } else if (slices[i].defined()) {
       large_[i] = slices[i];
-    } else {  // the other waits for it
+    } else {  // the other rank waits for it
       large_[i] = cut.new_slice(i, rank, options_.dtype(dtypes[i])).zero_();
     }
   }

@@ -33,7 +33,7 @@ IKEBANA_INLINE Tensors OrderedCopySum::finish(Subgroup& copies) {
   if (is_last(copies)) return std::move(result_);
   if (!device_.is_cpu()) arriving_sum_ = pass(copies, *sum_, /*sends=*/false);
   arriving_sum_.receive(copies);
-  sent_.wait(copies);  // the others have had the partial sum
+  sent_.wait(copies);  // the others have received the partial sum
   if (copies.rank() + 2 < copies.size()) sent_ = pass(copies, *sum_, /*sends=*/true);
   return slices(*sum_);
 }
