@@ -1,5 +1,7 @@
 #pragma once
-// Memory: large pages, what the machine and this process have, and the limit of the address space.
+// Memory: large pages, the memory of the machine and of this process, and the limit of the address
+// space. A container's limit counts: the machine's memory is that of the control group of Linux
+// that this process may not leave, if that has less.
 #include <sys/resource.h>
 #include <cstddef>
 #include <cstdint>
@@ -12,27 +14,28 @@ namespace ikebana::detail {
 inline constexpr std::size_t large_page = 2 << 20;  ///< bytes
 
 /// Uninitialised memory of at least `size - large_page` and at most `size` bytes, a multiple of
-/// `large_page`, in large pages where the system has them. Throws std::bad_alloc.
+/// `large_page`, in large pages if the system has them. Throws std::bad_alloc.
 std::shared_ptr<void> allocate_large_pages(std::size_t size);
 
 }  // namespace ikebana::detail
 
 namespace ikebana {
 
-/// Bytes.
+/// The memory of the machine and of this process, in bytes.
 struct MachineMemory {
-  std::int64_t total = 0;     ///< of the machine, or of the control group where that is less
-  std::int64_t free = 0;      ///< what can be allocated without swapping, by any process
-  std::int64_t resident = 0;  ///< of this process, in pages of its own and of its files
+  std::int64_t total = 0;     ///< of the machine, or of the control group if that is less
+  std::int64_t free = 0;      ///< that any process can allocate without swapping
+  std::int64_t resident = 0;  ///< of this process, in its own pages and those of its files
 };
 
 namespace detail {
 
-/// The first number after `name` in a file of lines `name 123`, or the first one of the file where
-/// `name` is empty; none where there is no such file, line or number, as where it says `max`.
+/// The first number after `name` in a file of lines `name 123`, or the first one of the file if
+/// `name` is empty. Returns no value if there is no such file, line or number, e.g. if it says
+/// `max`.
 std::optional<std::int64_t> number_in(const std::string& path, const std::string& name);
 
-/// The files in which a version of control groups says what a group may use, and does.
+/// The files in which a version of control groups gives the limit and the use of a group.
 struct GroupFiles {
   const char *folder, *limit, *used, *reclaimable;
 };
@@ -40,11 +43,12 @@ inline constexpr GroupFiles second_version{"", "memory.max", "memory.current", "
 inline constexpr GroupFiles first_version{"/memory", "memory.limit_in_bytes",
                                           "memory.usage_in_bytes", "total_inactive_file "};
 
-/// Of Linux: elsewhere, and where /proc cannot be read, there is none. Costs some tens of
-/// microseconds. `root` stands before all paths, for tests.
+/// Reads the memory of the machine and of this process. Returns no value if /proc cannot be read,
+/// as on other systems than Linux. Costs some tens of microseconds. `root` stands before all paths,
+/// for tests.
 std::optional<MachineMemory> machine_memory(const std::string& root = "");
 
-/// Returns freed memory of this process's heap to the system, where it is glibc's.
+/// Returns freed memory of this process's heap to the system, if the heap is glibc's.
 void trim_heap() noexcept;
 
 }  // namespace detail
@@ -52,11 +56,11 @@ void trim_heap() noexcept;
 
 namespace ikebana::detail {
 
-/// The bytes that are mapped into this process, used or not; 0 where /proc cannot be read.
+/// The bytes that are mapped into this process, used or not; 0 if /proc cannot be read.
 std::int64_t mapped_bytes();
 
-/// A sentence, after a space, on the limit of this process's address space (RLIMIT_AS), and on what
-/// is in use; empty without such a limit.
+/// A sentence, after a space, on the limit of this process's address space (RLIMIT_AS), and on the
+/// part in use; empty without such a limit.
 std::string address_space_text();
 
 }  // namespace ikebana::detail

@@ -12,10 +12,10 @@
 
 namespace ikebana::detail {
 
-/// Sockets and pipes that a program started by this one is not to see.
+/// Closes a socket or pipe in programs that this one starts.
 inline void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
-/// The port at which an open descriptor listens for IPv4; 0 where it is no such socket.
+/// The port at which an open descriptor listens for IPv4; 0 if it is no such socket.
 std::int64_t listening_port(int descriptor);
 
 /// RAII: a socket that listens on 127.0.0.1, at a port that the system chose. Throws
@@ -34,8 +34,8 @@ class Listener {
   int descriptor_;
 };
 
-/// Connects to an address and closes the connection, waiting at most some milliseconds for each of
-/// the host's addresses. Why it could not; "" where it could.
+/// Connects to an address and closes the connection; it waits at most so many milliseconds for each
+/// of the host's addresses. Returns why it could not connect, or "" if it could.
 std::string reach(const std::string& host, const std::string& port, int milliseconds);
 
 }  // namespace ikebana::detail

@@ -62,7 +62,7 @@ IKEBANA_INLINE void BufferPool::take_back(Buffer& buffer) noexcept {
     const std::lock_guard lock(mutex_);
     const std::int64_t size = buffer.bytes.numel();
     free_.emplace(size, Free{std::move(buffer.bytes), std::move(buffer.last_use)});
-  } catch (...) {  // there is no memory for the list: the buffer is freed
+  } catch (...) {  // there is no memory for the list, so the buffer is freed
     buffer.last_use.synchronize_quietly();
   }
 }
@@ -72,7 +72,7 @@ IKEBANA_INLINE FileMemory::FileMemory(std::filesystem::path folder) : folder_(st
     throw BadValue(
         "Offload<Disk>: no folder is named. Write a folder on a disk with room for what is "
         "offloaded: Offload<Disk>{.folder = \"/scratch\"}.");
-  if (!without_values()) new_file(MappedFile::page_bytes());  // tells whether it can
+  if (!without_values()) new_file(MappedFile::page_bytes());  // throws if the folder cannot be used
 }
 
 IKEBANA_INLINE at::Tensor FileMemory::allocate(at::IntArrayRef sizes, at::IntArrayRef strides,

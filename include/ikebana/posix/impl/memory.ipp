@@ -41,8 +41,8 @@ IKEBANA_INLINE std::optional<std::int64_t> number_in(const std::string& path,
   return {};
 }
 
-/// What the group at `path` and each one around it leave. Files that the system can drop count as
-/// free. In a container, the group's own folder may be the root.
+/// Bounds the memory by the limits of the group at `path` and of each group around it. Files that
+/// the system can drop count as free. In a container, the group's own folder may be the root.
 inline void bound_by_group(MachineMemory& memory, const std::string& root, const GroupFiles& files,
                            std::string path) {
   for (;;) {

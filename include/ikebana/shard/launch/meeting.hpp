@@ -46,7 +46,7 @@ std::string rank_text(const World& world);
 /// server that is not c10d's.
 StorePtr connected(const World& world, const Deadline& deadline);
 
-/// The servers of this process, which live until it ends: another rank may be about to connect to
+/// The servers of this process, which exist until it ends: another rank may be about to connect to
 /// one when this rank has just freed its store.
 struct __attribute__((visibility("default"))) OwnServers {
   std::mutex mutex;

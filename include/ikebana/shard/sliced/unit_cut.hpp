@@ -11,7 +11,7 @@ class UnitCut {
 
   std::size_t count() const { return parameters_.size(); }
   RowRange rows(std::size_t i, std::int64_t rank) const;
-  /// True if the slices of this parameter travel with others in one message, since copying them
+  /// True if the slices of this parameter are sent with others in one message, since copying them
   /// costs less than a message.
   bool is_small(std::size_t i) const { return is_small_[i]; }
 

@@ -185,8 +185,7 @@ IKEBANA_INLINE RankReport FailureLog::asked(Shared& s, const std::string& prefix
       if (std::chrono::steady_clock::now() > end) return silent();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-  } catch (
-      const std::exception&) {  // rank 0 has waited as long, and has ended, and the store with it
+  } catch (const std::exception&) {  // rank 0 has waited as long, and has ended with the store
     if (of.names.empty()) throw;
     return silent();
   }
