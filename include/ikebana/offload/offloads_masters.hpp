@@ -192,10 +192,9 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   }
 
   NamedFolder<Policy> folder_;
-  std::shared_ptr<OffloadMemory> memory_;  // of master weights and gradients
-  std::shared_ptr<OffloadMemory>
-      state_memory_;                         // separate, since space is reserved in it for state
-  std::shared_ptr<BufferPool> unit_memory_;  // memory of copies on the device
+  std::shared_ptr<OffloadMemory> memory_;        // of master weights and gradients
+  std::shared_ptr<OffloadMemory> state_memory_;  // apart, since space is reserved in it
+  std::shared_ptr<BufferPool> unit_memory_;      // memory of copies on the device
   std::optional<MovedGradients> gradients_;
   OffloadTraffic traffic_;
 };

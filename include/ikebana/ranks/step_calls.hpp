@@ -29,12 +29,12 @@ struct StepOpening {
   HasBatch batch = HasBatch::Yes;
   /// Hashes of this rank's random generators, and of its process.
   std::uint64_t generators = 0, process = 0;
-  bool same_generators =
-      false;                ///< then: true if all ranks, as processes of their own, have the same
+  /// Then: true if all ranks are processes of their own with the same generators.
+  bool same_generators = false;
   std::int64_t calls = 0;   ///< modules in training mode whose forward is a call of all ranks
   std::uint64_t plans = 0;  ///< of a checkpoint, that hold on this rank; then: on all
-  std::uint64_t instructions =
-      0;                    ///< bits of policies whose instructions the processor has; then: on all
+  /// A bit for each policy whose instructions the processor has; then: on all ranks.
+  std::uint64_t instructions = 0;
   std::span<Count> counts;  ///< known before backward; then: over all ranks
 };
 

@@ -36,8 +36,8 @@ struct TapeStorage {
 /// To make one storage, the tape calls the operators again on which it depends, and no others.
 class Tape {
  public:
-  using Storages =
-      std::map<StorageKey, c10::Storage>;  // storages with memory, by those of the tape
+  /// Storages with memory, by the storages of the tape.
+  using Storages = std::map<StorageKey, c10::Storage>;
 
   TapeStorage* find(const at::Tensor& t);
   TapeStorage& add(TapeStorage storage);

@@ -38,8 +38,7 @@ IKEBANA_INLINE bool BufferBroadcast::has_same_bytes(const at::Tensor& a, const a
 }
 
 IKEBANA_INLINE void compare_transports(Connection& connection, c10::Device device) {
-  const bool
-      by_its_thread =  // true if all threads of a process share autograd's thread of this device
+  const bool by_its_thread =  // all threads of a process share the one of the device
       !device.is_cpu() && c10::AutogradState::get_tls_state().get_multithreading_enabled();
   const std::string own = connection.transport() + '\n' +
                           (by_its_thread ? ProcessIdentity::of_this().text() + device.str() : "");
