@@ -1,7 +1,6 @@
 #pragma once
 // Memory: large pages, the memory of the machine and of this process, and the limit of the address
-// space. A container's limit counts: the machine's memory is that of the control group of Linux
-// that this process may not leave, if that has less.
+// space.
 #include <sys/resource.h>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +20,8 @@ std::shared_ptr<void> allocate_large_pages(std::size_t size);
 
 namespace ikebana {
 
-/// The memory of the machine and of this process, in bytes.
+/// The memory of the machine and of this process, in bytes. A limit of the control group of Linux
+/// that this process may not leave, such as a container's, counts as the machine's memory.
 struct MachineMemory {
   std::int64_t total = 0;     ///< of the machine, or of the control group if that is less
   std::int64_t free = 0;      ///< that any process can allocate without swapping

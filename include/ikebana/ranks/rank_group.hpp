@@ -1,6 +1,6 @@
 #pragma once
-// The ranks that train one model, and their calls of each other. A rank is a process, or a thread,
-// that trains on its own part of the data.
+// The ranks that train one model, and the calls that they make together. A rank is a process, or a
+// thread, that trains on its own part of the data.
 #include <chrono>
 #include <cstring>
 #include <ikebana/detail/form.hpp>

@@ -27,7 +27,7 @@ struct StepOpening {
   std::uint64_t recipe = 0;       ///< hash of all that an update depends on, and the model's shapes
   StopWish stop = StopWish::No;   ///< of this rank; then: of all
   HasBatch batch = HasBatch::Yes;
-  /// Hashes of this rank's random generators, and of its process.
+  /// Numbers that identify the state of this rank's random generators, and its process.
   std::uint64_t generators = 0, process = 0;
   /// Then: true if all ranks are processes of their own with the same generators.
   bool same_generators = false;
@@ -150,8 +150,8 @@ StopWish max_of(RankGroup& group, StopWish own);
 
 [[noreturn]] void throw_other_parameters(std::size_t rank);
 
-/// The numbers in which ranks must agree when they update: if they reject the update, a hash of the
-/// order in which they ran units, if parameters are cut, and a hash of the masters that have
+/// The numbers in which ranks must agree when they update: 1 if they reject the update, a hash of
+/// the order in which they ran units, if parameters are cut, and a hash of the masters that have
 /// gradients.
 struct UpdateNumbers {
   std::uint64_t rejects, order, indices;

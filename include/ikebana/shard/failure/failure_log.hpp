@@ -70,7 +70,7 @@ class FailureLog {
     bool have_ended = true;  // if this machine knows that of all their processes
   };
   static Missing missing(Shared& s, const std::string& prefix);
-  /// A part of a text: what else a rank that does not answer may be doing.
+  /// A part of an error: what else a rank that does not answer may be doing.
   static std::string others(const Shared& s);
   /// Waits until a rank has reported, or all ranks whose processes run have seen the failure, at
   /// most 0.7 s. The rest of the limit of `within` is for the answers of a slow store.

@@ -7,8 +7,8 @@
 
 namespace ikebana::detail {
 
-/// Each rank names its process in the store. Ranks on the same machine see that it has ended, also
-/// before they are connected, and while they await no message from it.
+/// Each rank names its process in the store. Ranks on the same machine see when that has ended,
+/// also before they are connected, and while they await no message from it.
 class ProcessWatch {
  public:
   ProcessWatch(std::int64_t rank, std::int64_t size)

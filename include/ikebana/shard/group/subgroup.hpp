@@ -31,7 +31,7 @@ class Subgroup final : public RankGroup {
   IKEBANA_INLINE void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override;
   void finish_swap() override { connection_.finish_swap(*this); }
 
-  /// These do what the connection's functions of the same names do.
+  /// Begins a swap as `Connection::swap` does.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device);
   void receive(Transfer transfer) { connection_.receive(std::move(transfer), *this); }
   void wait_received(Transfer& transfer) { connection_.wait_received(transfer); }

@@ -18,7 +18,7 @@ class StagedTensors {
   /// and what is received is no longer in use. A tensor that is sent to several ranks is copied
   /// once.
   void replace(TensorsOfRanks& to, TensorsOfRanks& from);
-  /// Does so for a tensor that its sum over ranks replaces.
+  /// Puts host memory in place of a tensor that its sum over ranks replaces.
   void replace(at::Tensor& t);
   /// Copies what was received to the device, on its current stream, and forgets it.
   void put_back();

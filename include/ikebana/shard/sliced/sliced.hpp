@@ -317,8 +317,7 @@ class Sliced : public AllRanks<Policy> {
     auto [unit, sums, sent] = pending_.end_oldest(groups_);
     OfUnit& u = all_[unit];
     const auto& masters = u.masters;
-    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have received it, since they
-                                  // have sent this sum
+    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they sent this
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (masters[i] < 0 || !sums[i].defined()) continue;
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
