@@ -5,7 +5,6 @@
 #include <ikebana/shard/failure/impl/process_watch.ipp>
 #include <ikebana/shard/failure/impl/rank_waits.ipp>
 #include <ikebana/shard/failure/impl/store_board.ipp>
-#include <ikebana/shard/failure/impl/store_calls.ipp>
 #include <ikebana/shard/group/impl/all_ranks.ipp>
 #include <ikebana/shard/group/impl/backends.ipp>
 #include <ikebana/shard/group/impl/connection.ipp>

@@ -1,7 +1,6 @@
 #pragma once
 // Memory: large pages, the memory of the machine and of this process, and the limit of the address
 // space.
-#include <sys/resource.h>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

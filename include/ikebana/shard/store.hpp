@@ -1,22 +1,11 @@
 #pragma once
 // The store by which the ranks of a world meet.
+#include <chrono>
+#include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/shard/launch/meeting.hpp>
+#include <ikebana/shard/launch/world.hpp>
 
 namespace ikebana {
-namespace detail {
-
-/// Calls `f`, which asks rank 0 until the deadline. Throws RankFailed if no answer comes: the
-/// store's clients would wait without end, e.g. if its process is stopped.
-template <class F>
-auto answered(const std::string& where, const World& world, const Deadline& deadline, F f) {
-  auto result = returned_within(deadline.left() + std::chrono::milliseconds(300), std::move(f));
-  if (result) return *result;
-  throw RankFailed(where + ": " + (world.agent_store ? "torchrun's agent" : "rank 0") + " at " +
-                   address_of(world) + " does not answer any more. Is its process stopped?");
-}
-
-}  // namespace detail
 
 /// Makes the store of the world, which has its own keys: all ranks call this, in the same order,
 /// and get the same store. Rank 0 serves it, or torchrun's agent; the store of one rank is local.

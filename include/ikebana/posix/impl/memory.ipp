@@ -1,4 +1,5 @@
 #pragma once
+#include <sys/resource.h>
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>

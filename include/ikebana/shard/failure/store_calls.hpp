@@ -7,12 +7,15 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace ikebana::detail {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-std::vector<std::uint8_t> bytes_of(const std::string& text);
+inline std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
 
 /// Calls `f` in a thread of its own, and returns its result, or no value if it has not returned
 /// within the limit. The thread is left behind then, so `f` must own what it uses.
@@ -60,7 +63,3 @@ class StoreCalls {
 };
 
 }  // namespace ikebana::detail
-
-#ifndef IKEBANA_COMPILED
-#include <ikebana/shard/failure/impl/store_calls.ipp>
-#endif
