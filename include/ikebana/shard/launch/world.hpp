@@ -70,6 +70,10 @@ class Environment {
 
 World read_world(const Environment& env);
 
+/// Slurm's tasks on each node: "2(x3),1" stands for 2, 2, 2 and 1. Returns no value if it cannot be
+/// read.
+std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text);
+
 }  // namespace detail
 }  // namespace ikebana
 

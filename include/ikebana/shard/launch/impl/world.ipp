@@ -49,9 +49,7 @@ IKEBANA_INLINE std::string Environment::quoted(const char* name) const {
          (has(name) ? " is \"" + escaped(get_(name)) + "\"" : " is not set");
 }
 
-/// Slurm's tasks on each node: "2(x3),1" stands for 2, 2, 2 and 1. Returns no value if it cannot be
-/// read.
-inline std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text) {
+IKEBANA_INLINE std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text) {
   std::vector<std::int64_t> tasks;
   const char *at = text.data(), *end = at + text.size();
   for (bool more = true; more;) {
