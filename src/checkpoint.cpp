@@ -24,9 +24,7 @@
 #include <ikebana/checkpoint/frame/impl/slots.ipp>
 #include <ikebana/checkpoint/frame/impl/versions.ipp>
 #include <ikebana/checkpoint/impl/selective.ipp>
-#include <ikebana/offload/impl/file_memory.ipp>
 #include <ikebana/offload/impl/moved_gradients.ipp>
 #include <ikebana/offload/impl/offload_memory.ipp>
 #include <ikebana/offload/impl/saved_tensor.ipp>
-#include <ikebana/offload/impl/stays_on_device.ipp>
 #include <ikebana/offload/impl/stored_activations.ipp>

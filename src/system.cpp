@@ -16,12 +16,9 @@
 #include <ikebana/detail/impl/tensors.ipp>
 #include <ikebana/detail/impl/text.ipp>
 #include <ikebana/detail/impl/update_copies.ipp>
-#include <ikebana/posix/impl/address_space.ipp>
 #include <ikebana/posix/impl/child.ipp>
 #include <ikebana/posix/impl/files.ipp>
 #include <ikebana/posix/impl/library.ipp>
-#include <ikebana/posix/impl/listener.ipp>
-#include <ikebana/posix/impl/machine_memory.ipp>
 #include <ikebana/posix/impl/mapped_file.ipp>
 #include <ikebana/posix/impl/memory.ipp>
 #include <ikebana/posix/impl/name_pattern.ipp>
@@ -29,9 +26,9 @@
 #include <ikebana/posix/impl/process_copy.ipp>
 #include <ikebana/posix/impl/process_identity.ipp>
 #include <ikebana/posix/impl/processor.ipp>
-#include <ikebana/posix/impl/reach.ipp>
 #include <ikebana/posix/impl/signal_pipe.ipp>
 #include <ikebana/posix/impl/sigpipe.ipp>
 #include <ikebana/posix/impl/sigterm.ipp>
+#include <ikebana/posix/impl/sockets.ipp>
 #include <ikebana/posix/impl/stack_trace.ipp>
 #include <ikebana/posix/impl/terminal.ipp>

@@ -86,8 +86,8 @@ def of_group(tree, heading):
         yield "What the ranks may report", [
             *returned(tree, "shard/failure/failure_log.hpp", "reason"),
             *returned(tree, "shard/failure/failure_log.hpp", "asked"),
-            *returned(tree, "shard/failure/await_ranks.hpp", "await_ranks"),
-            *returned(tree, "shard/failure/compare_posts.hpp", "compare_posts")]
+            *returned(tree, "shard/failure/failure_log.hpp", "await_ranks"),
+            *returned(tree, "shard/failure/failure_log.hpp", "compare_posts")]
         yield "What was due, after \"ranks: at\"", returned(
             tree, "shard/group/messages.hpp", "text")
         yield "The calls, after \"ranks: at\" and \"this rank is at\"", sorted(set(given(

@@ -24,7 +24,7 @@ INTERNAL = {
         "the text of shard/maker/record_maker.hpp, from an operator",
     ("shard/launch/meeting.hpp", "RankFailed(refusal)"): "an error of rank 0, on the other ranks",
     ("shard/group/transfer.hpp", "std::runtime_error"): "ends the messages of a step that failed",
-    ("shard/failure/await_ranks.hpp", "std::runtime_error"):
+    ("shard/group/rank_backends.hpp", "std::runtime_error"):
         "is caught there: the text of a RankFailed",
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
     ("shard/group/connection.hpp", "Error"):
@@ -35,8 +35,7 @@ INTERNAL = {
         "its own text, in the list below the group's errors",
     ("shard/failure/failure_log.hpp", "RankFailed(ended)"):
         "the text of shard/failure/process_watch.hpp",
-    ("shard/failure/failure_log.hpp", "RankFailed(*text)"):
-        "the text of shard/failure/await_ranks.hpp",
+    ("shard/failure/failure_log.hpp", "RankFailed(*text)"): "the text of its await_ranks",
     ("shard/failure/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
     ("state/files/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
 }

@@ -1,6 +1,6 @@
 // What observers of the counting allocator hear, on all threads, and that none is heard of after
 // its end.
-#include <ikebana/posix/machine_memory.hpp>
+#include <ikebana/posix/memory.hpp>
 #include "test.hpp"
 
 #include <filesystem>

@@ -27,7 +27,7 @@ AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
 ALONE = (r"ikebana/(?:(?:modules|bridge|fake|shard|estimate|memory)/|"
          r"(?:shard|estimate|memory)\.hpp|"
          r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d)|"
-         r"posix/(?:child|listener|process_identity|reach|signal_pipe|sigpipe|stack_trace))")
+         r"posix/(?:child|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
 
 
 def header_of(file):

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <ikebana/posix/listener.hpp>
+#include <ikebana/posix/sockets.hpp>
 #include <sstream>
 
 #include "groups.hpp"

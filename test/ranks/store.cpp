@@ -6,7 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <ikebana/posix/listener.hpp>
+#include <ikebana/posix/sockets.hpp>
 #include <ikebana/shard/store.hpp>
 #include <thread>
 

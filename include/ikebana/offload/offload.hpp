@@ -6,10 +6,11 @@
 namespace ikebana {
 
 /// Parameters, gradients and the state of the optimizer lie in memory of the host, where they are
-/// updated; each unit's parameters visit the device while it computes, forward and backward, and
-/// that of the next one on its way meanwhile. On a model on the CPU it copies within its memory and
-/// gains nothing. A step throws BadModel for a unit that it does not run by `run`; with
-/// `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2 CPUOffloadPolicy.
+/// updated; each unit's parameters are copied to the device while it computes, in forward and in
+/// backward, and those of the next unit are copied meanwhile. For a model on the CPU it copies
+/// within its memory and gains nothing. A step throws BadModel for a unit that it does not run by
+/// `run`; with `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2
+/// CPUOffloadPolicy.
 template <>
 struct Offload<CPU> {
   static constexpr bool needs_units = true;  ///< the model must declare units
@@ -23,9 +24,9 @@ template <>
 struct Offload<CPU, OptimizerState> {
   bool allow_unused_units = false;  ///< a step may leave units out
 };
-/// What autograd saves in forward lies in memory of the host until backward needs it: all but
-/// parameters, buffers, the batch, and storages under `min_bytes`. With Checkpoint only what that
-/// keeps is moved. Changes no bit. Source: torch.autograd.graph.save_on_cpu.
+/// Tensors that autograd saves in forward lie in memory of the host until backward needs them: all
+/// but parameters, buffers, the batch, and storages under `min_bytes`. With Checkpoint only what it
+/// keeps is moved. It changes no bit of a result. Source: torch.autograd.graph.save_on_cpu.
 template <>
 struct Offload<CPU, Activations> {
   std::int64_t min_bytes = 4096;  ///< smaller storages stay on the device
@@ -44,11 +45,11 @@ struct Offload<CPU, Activations, Parameters> {
   bool allow_unused_units = false;           ///< a step may leave units out
 };
 
-/// As Offload<CPU>, in files of `folder`, which lies on a disk and must be named. The files have no
-/// name, so that they end with the process; their space is reserved when they are made. Tensors in
-/// them are mapped into memory, which they leave when they are not used: optimizers use
-/// `window_bytes` of state at a time. Throws FileFailed where the folder cannot be written or has
-/// no room, BadValue for one in memory (tmpfs).
+/// Offload<CPU> in files of `folder`, which lies on a disk and must be named. The files have no
+/// name, so that they are freed when the process ends; their space is reserved when they are made.
+/// Tensors in them are mapped into memory, and leave it when they are not used: optimizers use
+/// `window_bytes` of state at a time. Throws FileFailed if the folder cannot be written or has no
+/// room, BadValue for a folder in memory (tmpfs).
 template <>
 struct Offload<Disk> {
   static constexpr bool needs_units = true;  ///< the model must declare units
@@ -56,14 +57,14 @@ struct Offload<Disk> {
   std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
   bool allow_unused_units = false;           ///< a step may leave units out
 };
-/// As Offload<CPU, OptimizerState>, in files, as Offload<Disk>.
+/// Offload<CPU, OptimizerState> in files, as with Offload<Disk>.
 template <>
 struct Offload<Disk, OptimizerState> {
   std::filesystem::path folder;         ///< on a disk; it must exist
   std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
   bool allow_unused_units = false;      ///< a step may leave units out
 };
-/// As Offload<CPU, Activations>, in files, as Offload<Disk>.
+/// Offload<CPU, Activations> in files, as with Offload<Disk>.
 template <>
 struct Offload<Disk, Activations> {
   std::filesystem::path folder;      ///< on a disk; it must exist
@@ -89,7 +90,7 @@ struct Offload<Disk, Activations, Parameters> {
 
 namespace detail {
 
-/// What is left of a mechanism that offloads activations alone.
+/// The base of a mechanism that offloads only activations.
 template <class Policy>
 struct OffloadsNothing : OffloadHooks {
   using carries_out = Policy;

@@ -4,14 +4,14 @@
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/memory_of.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 #include <ikebana/offload/saved_tensor.hpp>
 
 namespace ikebana::detail {
 
-/// Adds to a mechanism that what autograd saves in the loss lies elsewhere until backward. One
-/// scope is open around the loss; checkpoint frames open theirs within it, so that only what they
-/// keep is moved.
+/// Extends a mechanism so that tensors that autograd saves in the loss lie elsewhere until
+/// backward. One scope is open around the loss; checkpoint frames open their own within it, so that
+/// only what they keep is moved.
 template <class Policy, class Base>
 class OffloadsActivations : public Base, bridge::SavedTensorHooks {
  public:
@@ -37,7 +37,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
     if (!at::GradMode::is_enabled() || recomputing()) return next(std::forward<Args>(args)...);
-    stays_.add(unit.parameters);  // their memory has come here now
+    stays_.add(unit.parameters);  // they are on the device now
     const Section section(*stored_);
     return Base::around_unit(unit, std::forward<Next>(next), std::forward<Args>(args)...);
   }
@@ -65,7 +65,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
     ~Section() {
       try {
         stored.begin_section();
-      } catch (...) {  // there is no memory for another: what follows belongs to this one
+      } catch (...) {  // there is no memory for another section, so this one goes on
       }
     }
     Section(const Section&) = delete;

@@ -7,12 +7,12 @@
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/fake/make_fake.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/memory_of.hpp>
 #include <ikebana/offload/moved_gradients.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 
 namespace ikebana::detail {
 
-/// A tensor that is not kept.
+/// A weak reference to a tensor.
 class WeakTensor {
  public:
   explicit WeakTensor(const at::Tensor& t) : impl_(t.getIntrusivePtr()) {}
@@ -22,7 +22,8 @@ class WeakTensor {
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> impl_;
 };
 
-/// Keeps a buffer of a pool, which counts it, for a fake tensor that stands for a use of it.
+/// The memory of a fake tensor that stands for a use of a pool's buffer. The pool counts the
+/// buffer, so this counts no bytes.
 class CountedByPool final : public bridge::FakeMemory {
  public:
   explicit CountedByPool(std::shared_ptr<void> buffer) : buffer_(std::move(buffer)) {}
@@ -33,8 +34,9 @@ class CountedByPool final : public bridge::FakeMemory {
   std::shared_ptr<void> buffer_;
 };
 
-/// Master weights lie in other memory, where optimizers update them; units compute with copies on
-/// the device. With `Keeps` those stay there, otherwise each unit's visit it while it computes.
+/// The mechanism by which master weights lie in other memory, where optimizers update them; units
+/// compute with copies on the device. With `Keeps` the copies stay there, otherwise each unit's
+/// copies are there while it computes.
 template <class Policy, bool Keeps>
 class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
  public:
@@ -54,7 +56,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
   }
   void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
-  /// Memory that units have left, for the next ones.
+  /// The bytes of memory that units have left for the next ones.
   std::int64_t idle_bytes() const { return unit_memory_->free_bytes(); }
   StateStorage* state_storage() { return is_file ? this : nullptr; }
   GradientStorage* gradient_storage() { return this; }
@@ -106,11 +108,11 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   }
 
  protected:
-  /// What a unit is given, on its way.
+  /// The copies for one unit, on their way.
   struct OfUnit {
     Tensors on_device = {};
     bridge::StreamEvent arrived = {};
-    std::vector<WeakTensor> last = {};  // what it was given last, where that stays
+    std::vector<WeakTensor> last = {};  // the last copies, if they stay on the device
   };
 
   OfUnit begin_copies(const Tensors& masters) {
@@ -122,8 +124,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     }
     return own;
   }
-  /// Of a unit that visits a device without an allocator that keeps what is freed, it is used
-  /// again.
+  /// Returns memory on the device for a copy. If copies do not stay, and the device's allocator
+  /// keeps no freed memory, it takes a buffer that is used again.
   at::Tensor memory_like(const at::Tensor& master) {
     const auto options =
         at::TensorOptions(copies_->device()).dtype(master.scalar_type()).requires_grad(false);
@@ -151,7 +153,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
  private:
   static constexpr bool is_file = names_folder<Policy>;
 
-  /// A copy in that memory.
+  /// Returns a copy in that memory.
   static at::Tensor stored(const at::Tensor& t, OffloadMemory& memory) {
     const at::NoGradGuard no_grad;
     const at::Tensor copy = memory.allocate(t.sizes(), t.strides(), t.scalar_type());
@@ -160,7 +162,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     return copy;
   }
 
-  // The state of optimizers and averages, in files
+  // The functions for the state of optimizers and averages, in files.
   void reserve_state(const at::Tensor& like) override { state_memory_->reserve(like); }
   at::Tensor place_state(const at::Tensor& state) override { return stored(state, *state_memory_); }
   std::int64_t window_bytes() const override {
@@ -191,20 +193,22 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
 
   NamedFolder<Policy> folder_;
   std::shared_ptr<OffloadMemory> memory_;        // of master weights and gradients
-  std::shared_ptr<OffloadMemory> state_memory_;  // its own, where space is reserved for state
-  std::shared_ptr<BufferPool> unit_memory_;      // memory of units that are here
+  std::shared_ptr<OffloadMemory> state_memory_;  // apart, since space is reserved in it
+  std::shared_ptr<BufferPool> unit_memory_;      // memory of copies on the device
   std::optional<MovedGradients> gradients_;
   OffloadTraffic traffic_;
 };
 
-/// The same where the copies that units compute with stay on the device.
+/// The mechanism for policies whose copies stay on the device: only the master weights, gradients
+/// and state are elsewhere.
 template <class Policy>
 class OffloadsState : public OffloadsMasters<Policy, /*Keeps=*/true> {
   using Base = OffloadsMasters<Policy, true>;
 
  public:
   using Base::Base;
-  /// Writes to the memory of the last gather, if that is there still. Allocates nothing on a CPU.
+  /// Writes to the memory of the last gather, and returns false if that no longer exists. Allocates
+  /// nothing on a CPU.
   bool refresh(const Unit& unit, const Tensors& masters) {
     auto& own = this->units_[unit.index];
     if (own.last.size() != masters.size()) return false;

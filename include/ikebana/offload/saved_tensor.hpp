@@ -2,15 +2,45 @@
 // A tensor that autograd saves, and that lies elsewhere until backward needs it.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_version.hpp>
-#include <ikebana/offload/stays_on_device.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/offload/stored_activations.hpp>
+#include <unordered_map>
 
 namespace ikebana::detail {
 
-/// The bytes of a storage with which a tensor is moved: all, so that views of one tensor are one
-/// copy; those that it spans where they are less than a quarter. These begin at a multiple of
-/// `alignment`, so that what comes back is aligned as it was: kernels that differ in their bits are
-/// chosen by that.
+/// Decides which tensors stay on the device when autograd saves them: tensors that the trainer
+/// keeps there anyway (parameters, buffers, the batch), small ones, and tensors that are no dense
+/// memory of that device.
+class StaysOnDevice {
+ public:
+  /// Notes the present memory of the model and of the batch, before a forward.
+  template <class Batch>
+  void begin_forward(c10::Device device, std::int64_t min_bytes, const UnitTable& units,
+                     const Batch& batch) {
+    device_ = device, min_bytes_ = min_bytes;
+    kept_.clear();
+    for (const Unit& unit : units.units()) add(unit.parameters);
+    for (const at::Tensor& buffer : units.units()[0].module->buffers()) add_one(buffer);
+    for_each_tensor(batch, [&](const at::Tensor& t) { add_one(t); });
+  }
+  /// Adds the parameters of a unit, which are on the device now.
+  void add(const std::vector<at::Tensor>& parameters);
+  bool operator()(const at::Tensor& t) const;
+
+ private:
+  void add_one(const at::Tensor& t);
+
+  c10::Device device_ = at::kCPU;
+  std::int64_t min_bytes_ = 0;
+  // Weak references, so that no later storage has the address of a freed one.
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> kept_;
+};
+
+/// The range of a storage's bytes that is moved for a tensor: the whole storage, so that views of
+/// one tensor are one copy, or the bytes that the tensor spans if they are less than a quarter.
+/// These begin at a multiple of `alignment`, so that the tensor is aligned as before when it
+/// returns: kernels whose results differ are chosen by alignment.
 struct MovedRange {
   static constexpr std::int64_t alignment = 256;
   std::int64_t first = 0, size = 0;
@@ -22,7 +52,7 @@ struct MovedRange {
 /// these do.
 class OffloadedTensor : public torch::autograd::SavedVariableHooks {
  public:
-  /// `stays` is asked when the tensor is saved, which follows at once.
+  /// `stays` is asked when the tensor is saved, right after this.
   OffloadedTensor(std::shared_ptr<StoredActivations> store, const StaysOnDevice& stays)
       : store_(std::move(store)), stays_(&stays) {}
 

@@ -11,16 +11,17 @@ namespace ikebana::detail {
 
 class StoredActivations;
 
-/// Bytes of one storage, in a buffer. Several saved tensors may be views of them, and keep it.
+/// Bytes of one storage, in a buffer. Several saved tensors may be views of these bytes, and share
+/// this.
 struct StoredActivation : std::enable_shared_from_this<StoredActivation> {
   std::shared_ptr<StoredActivations> owner;
   std::unique_ptr<BufferPool::Buffer> buffer;
   std::int64_t size = 0;              ///< bytes
-  c10::VariableVersion counter = {};  ///< of the tensor that was saved first, and
-  std::uint32_t version = 0;          ///< its version: what has come back has both, too
-  std::size_t section = 0;            ///< of the forward that saved them
+  c10::VariableVersion counter = {};  ///< of the tensor that was saved first,
+  std::uint32_t version = 0;          ///< and its version: the returned tensor has both
+  std::size_t section = 0;            ///< of the forward that saved the bytes
   at::Tensor on_device = {};          ///< the bytes, on the device, while backward needs them
-  bridge::StreamEvent arrived = {};   ///< then `on_device` has its values
+  bridge::StreamEvent arrived = {};   ///< after this event `on_device` has its values
 
   StoredActivation(std::shared_ptr<StoredActivations> of,
                    std::unique_ptr<BufferPool::Buffer> memory)
@@ -30,10 +31,10 @@ struct StoredActivation : std::enable_shared_from_this<StoredActivation> {
   StoredActivation& operator=(const StoredActivation&) = delete;
 };
 
-/// Moves what autograd saves out of the device in forward, and back in backward, once each way.
-/// Sections of a forward are what it saves within one unit, or between two: where copies overlap
+/// Moves tensors that autograd saves out of the device in forward, and back in backward, once each
+/// way. A section of a forward has what it saves within one unit, or between two: if copies overlap
 /// with what the device computes, the section before the one that backward needs begins to return.
-/// Graphs share ownership of this. May be called by several threads of autograd's engine.
+/// Graphs share ownership of this. Several threads of autograd's engine may call it.
 class StoredActivations : public std::enable_shared_from_this<StoredActivations> {
  public:
   using Pointer = std::shared_ptr<StoredActivation>;
@@ -43,21 +44,22 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
 
   c10::Device device() const { return copies_.device(); }
 
-  /// A step begins: counts anew.
+  /// Begins a step, and the counts of its traffic.
   void begin_step() noexcept;
-  /// Adds what was counted to that of other parts.
+  /// Adds its counts to those of other parts.
   void end_step(OffloadTraffic& all) noexcept;
-  /// A forward begins; what it saves is in sections of its own.
+  /// Begins a forward, whose tensors are in sections of their own.
   void begin_forward();
   void begin_section();
-  /// What the device computes next comes after all copies of the forward.
+  /// Ends a forward: what the device computes next waits for all its copies.
   void end_forward() noexcept;
-  /// `size` bytes of a tensor's storage, from `first` on, as they are now. For the same bytes of
-  /// the same version it returns the same.
+  /// Stores `size` bytes of a tensor's storage, from `first` on, as they are now. Returns the same
+  /// object for the same bytes of the same version.
   Pointer add(const at::Tensor& t, std::int64_t first, std::int64_t size);
-  /// The bytes on the device, as what it computes next can use them.
+  /// Returns the bytes on the device, ready for what it computes next.
   at::Tensor get(StoredActivation& one);
-  /// The graph is kept: until another backward needs them, the bytes need not be on the device.
+  /// Called if the graph is kept: the bytes need not be on the device until another backward needs
+  /// them.
   void release(StoredActivation& one) noexcept;
   void end(StoredActivation& one) noexcept;
 
@@ -69,7 +71,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
     std::int64_t first, size;
     std::weak_ptr<StoredActivation> stored;
 
-    /// Versions of two counters say nothing of each other.
+    /// Compares all members: versions of two counters are unrelated.
     bool is(const Known& other) const;
   };
   struct Source {
@@ -80,10 +82,10 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
 
   Pointer store(const at::Tensor& t, std::int64_t first, std::int64_t size);
   void begin_to_return(StoredActivation& one);
-  /// Where memory is short, they return when they are needed.
+  /// Begins to return a section. If memory is short, its tensors return when they are needed.
   void return_ahead(std::size_t section) noexcept;
-  /// What the device computes next comes after the copies of sections before this one but one, so
-  /// that the memory of what was copied can be used again.
+  /// Lets the device's stream wait for the copies of all sections before `section - 1`, so that the
+  /// memory of what was copied can be used again.
   void release_sources(std::size_t section);
   static std::uint32_t present(const c10::VariableVersion& counter);
   void wait_for_arrival(StoredActivation& one) noexcept;
@@ -97,7 +99,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   std::int64_t stored_ = 0;  // bytes
   bool is_forward_ = false;
   OffloadTraffic traffic_;
-  std::recursive_mutex mutex_;  // what it frees may come back to it
+  std::recursive_mutex mutex_;  // recursive, since what it frees may call it again
 };
 
 inline StoredActivation::~StoredActivation() { owner->end(*this); }

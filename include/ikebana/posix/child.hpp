@@ -16,37 +16,38 @@
 
 namespace ikebana::detail {
 
-/// How a process ended: by an exit code, or by a signal.
+/// The end of a process: by an exit code, or by a signal.
 struct ChildEnd {
   int code = 0, signal = 0;
   bool failed() const { return code != 0 || signal != 0; }
-  /// As a shell has it.
+  /// The exit code that a shell would give.
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
 };
 
 std::string signal_name(int signal);
 
-/// How many processors this process may use.
+/// The number of processors that this process may use.
 std::int64_t usable_processors();
 
-/// Opens those of the three standard streams that are closed, so that no other file becomes one.
+/// Opens the standard streams that are closed, so that no other file becomes one.
 void open_standard_streams();
 
-/// The name of this process in the lists of ps and top.
+/// Sets the name of this process in the lists of ps and top.
 void set_process_name(const char* program);
 
-/// Writes all of it at once. Nothing happens where stderr is closed.
+/// Writes all of the text at once. Does nothing if stderr is closed.
 void write_to_stderr(std::string_view text);
 
-/// Waits until one of the descriptors can be read or a time has passed; -1 waits for ever.
+/// Waits until one of the descriptors can be read or a time has passed; without a limit if it is
+/// -1.
 void wait_readable(const std::vector<int>& descriptors, int milliseconds);
 
 /// Stops this process until SIGCONT.
 inline void stop_this_process() { ::raise(SIGSTOP); }
 
-/// What a child of this program is started with.
+/// The arguments, variables and descriptors with which a child is started.
 struct ChildStart {
-  std::vector<std::string> arguments, environment;  // of the environment NAME=value
+  std::vector<std::string> arguments, environment;  // the environment as NAME=value
   int inherited = -1;                               // a descriptor that the child keeps open
   bool reads_stdin = false;
 };
@@ -65,18 +66,18 @@ class Child {
   pid_t id() const { return id_; }
   bool runs() const { return id_ > 0; }
   void send(int signal) const;
-  /// How it ended, once. Does not wait.
+  /// Returns once how it ended, and no value before and after. Does not wait.
   std::optional<ChildEnd> end();
 
-  /// -1 once it was read to its end.
+  /// The descriptor of its stderr; -1 after it was read to its end.
   int stderr_descriptor() const { return stderr_; }
-  /// What it wrote to stderr since the last call. Does not wait.
+  /// Returns what it wrote to stderr since the last call. Does not wait.
   std::string read_stderr();
   void close_stderr();
 
  private:
   static std::vector<char*> pointers(const std::vector<std::string>& texts);
-  /// The child between fork and exec: nothing here allocates or locks.
+  /// Runs in the child between fork and exec, so it does not allocate or lock.
   [[noreturn]] static void run(const ChildStart& start, const SignalPipe& pipe,
                                const std::vector<char*>& arguments,
                                const std::vector<char*>& environment, int error, pid_t parent);

@@ -48,7 +48,7 @@ class Files {
   virtual void check_replaceable(const Path&) {}
   /// Replaces `to` atomically.
   virtual void rename(const Path& from, const Path& to) = 0;
-  /// Makes `to` a hard link to `from`. Returns false where the file system has no hard links.
+  /// Makes `to` a hard link to `from`. Returns false if the file system has no hard links.
   virtual bool link(const Path& from, const Path& to) = 0;
   /// Does nothing if `path` does not exist.
   virtual void remove(const Path& path) = 0;
@@ -70,10 +70,10 @@ inline constexpr const char *new_suffix = ".ikebana-new", *former_suffix = ".ike
 
 void remove_quietly(Files& files, const Files::Path& path) noexcept;
 
-/// Makes `former` a hard link to `path`, or a copy of it where there are no hard links.
+/// Makes `former` a hard link to `path`, or a copy of it if there are no hard links.
 void keep_former(Files& files, const Files::Path& path, const Files::Path& former);
 
-/// The last part of `write_durably`: the new file is written and synced.
+/// The last part of `write_durably`, after the new file is written and synced.
 template <class IsIntact>
 void put_in_place(Files& files, const Files::Path& path, IsIntact&& is_intact) {
   const auto new_path = with_suffix(path, new_suffix), former = with_suffix(path, former_suffix);

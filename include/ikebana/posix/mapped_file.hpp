@@ -11,12 +11,12 @@
 
 namespace ikebana::detail {
 
-/// A file in a folder that no path names, so that it ends with the process, however that ends. Its
-/// blocks are reserved when it is made: a full disk is then an error, and never a signal when
-/// memory is written.
+/// A file in a folder that no path names, so that it is freed when the process ends, however that
+/// ends. Its blocks are reserved when it is made: a full disk is an error then, and never a signal
+/// when memory is written.
 class MappedFile {
  public:
-  /// Throws FileFailed where the folder cannot be written or has no room, BadValue for a folder in
+  /// Throws FileFailed if the folder cannot be written or has no room, BadValue for a folder in
   /// memory.
   MappedFile(const Files::Path& folder, std::size_t bytes);
   ~MappedFile();
@@ -28,15 +28,15 @@ class MappedFile {
   bool has(const void* address) const;
   static std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-  /// Whole pages within these bytes of a mapped file leave this process's memory; their values stay
-  /// in the file, or on their way to it.
+  /// Removes whole pages within these bytes of a mapped file from this process's memory; their
+  /// values stay in the file, or on their way to it.
   static void release_pages(void* begin, std::size_t n) noexcept;
-  /// The pages of these bytes are read ahead.
+  /// Begins to read the pages of these bytes ahead.
   static void prefetch_pages(void* begin, std::size_t n) noexcept;
-  /// The same, and they come into this process's memory at once.
+  /// Reads the pages of these bytes into this process's memory at once.
   static void populate_to_read(void* begin, std::size_t n) noexcept;
   static void populate_to_write(void* begin, std::size_t n) noexcept;
-  /// The system may forget what is in the file and in memory, after it was written to the disk.
+  /// Lets the system free the file's cache after it was written to the disk.
   void drop_cache() const noexcept;
 
  private:
@@ -46,8 +46,8 @@ class MappedFile {
     MappedFile* first = nullptr;
   };
   static All& all();
-  /// A copy of the process has the values, as those of other memory: what it writes changes no
-  /// file.
+  /// Gives a copy of the process its own copy of the values, as of other memory: what it writes
+  /// changes no file.
   void keep_private_in_copies();
   void copy() const noexcept;
   [[noreturn]] static void failed(const std::string& what, const Files::Path& folder, int code);

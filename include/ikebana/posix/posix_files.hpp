@@ -13,15 +13,15 @@
 namespace ikebana {
 namespace detail {
 
-/// What a user can do about an error code (errno).
+/// Says what a user can do about an error code (errno).
 const char* suggestion_for(int code);
 [[noreturn]] void file_failed(const char* what, const Files::Path& path, int code);
 
-/// Every writer of a file asks this first: throws FileFailed if something is at `path`, or at the
-/// end of the links that lead on from it, that is no regular file.
+/// Throws FileFailed if something is at `path`, or at the end of the links that lead on from it,
+/// that is no regular file. Every writer of a file calls this first.
 void check_replaceable(const Files::Path& path);
 
-/// Calls the system call `f` again while a signal interrupts it.
+/// Calls the system call `f`, and again while a signal interrupts it.
 template <class F>
 auto retry_if_interrupted(F&& f) {
   decltype(f()) result;
@@ -49,7 +49,7 @@ class Descriptor {
 
 class PosixOutputFile : public OutputFile {
  public:
-  /// Of another process, which has the lock.
+  /// Opens a file of another process, which has the lock.
   explicit PosixOutputFile(Files::Path path);
   PosixOutputFile(Files::Path path, std::uint64_t size);
   IKEBANA_INLINE void write(std::uint64_t offset, const void* bytes, std::size_t n) override;

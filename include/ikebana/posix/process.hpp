@@ -1,12 +1,13 @@
 #pragma once
-// The process that runs: to recognise objects whose threads a fork left behind, and who started it.
+// This process: recognises objects that a fork copied without their threads, and names the process
+// that started it.
 #include <unistd.h>
 
 #include <cstdint>
 
 namespace ikebana::detail {
 
-/// Remembers the process that made it. Costs a system call per question.
+/// Remembers the process that made it. Each question costs a system call.
 class OwnProcess {
  public:
   /// True in a forked child: threads of the process that made this do not exist there.

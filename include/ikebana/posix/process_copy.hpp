@@ -1,5 +1,5 @@
 #pragma once
-// A copy of this process, in which something can be tried that must change nothing here.
+// A copy of this process, to try something in it that must change nothing here.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,12 +14,12 @@
 
 namespace ikebana::detail {
 
-/// RAII: a forked child, of which this thread alone runs. It is killed with the thread that forked
-/// it, and takes no signals. All files and connections are taken from it: what it writes to them
-/// goes nowhere, and none of them stays open through it.
+/// RAII: a forked child, in which only this thread runs. It is killed with the thread that forked
+/// it, and takes no signals. All files and connections are taken from it: what it writes to them is
+/// dropped, and it keeps none of them open.
 class ProcessCopy {
  public:
-  /// Calls `f`, which returns a string, in the child; false here where there can be no child.
+  /// Calls `f`, which returns a string, in the child. Returns false if no child can be made.
   template <class F>
   bool start(const F& f) {
     int ends[2];
@@ -39,7 +39,7 @@ class ProcessCopy {
   ProcessCopy(const ProcessCopy&) = delete;
   ProcessCopy& operator=(const ProcessCopy&) = delete;
 
-  /// What it returned; no value where it threw, was killed, or takes longer than `limit`.
+  /// The string that `f` returned; no value if it threw, was killed, or takes longer than `limit`.
   std::optional<std::string> result(std::chrono::milliseconds limit);
 
  private:
@@ -60,22 +60,23 @@ class ProcessCopy {
       }
     } catch (...) {
     }
-    ::_exit(0);  // nothing is flushed or destroyed that belongs to the process it is a copy of
+    ::_exit(0);  // does not flush or destroy what belongs to the original process
   }
-  /// Their numbers stay in use, so that no file that is opened later gets what was meant for them.
-  /// False where they cannot be listed, as without /proc.
+  /// Takes the files from the child. Their numbers stay in use, so that no file that is opened
+  /// later gets what was meant for them. Returns false if they cannot be listed, e.g. without
+  /// /proc.
   static bool take_files(int pipe) noexcept;
   void end() const;
 
   pid_t id_ = -1;
   int pipe_ = -1;
-  bool ends_ = false;  // by itself
+  bool ends_ = false;  // it has ended by itself
 };
 
-/// Calls `f` in a copy of this process, and returns the string that it returns there: whatever `f`
-/// changes, even where it fails, is not changed here. No value where `f` throws or crashes, where
-/// there can be no copy, or after half a minute: another thread may have held a lock that `f`
-/// needs. Costs some milliseconds per GiB in use.
+/// Calls `f` in a copy of this process, and returns the string that it returns there: `f` changes
+/// nothing here, even if it fails. Returns no value if `f` throws or crashes, if no copy can be
+/// made, or after half a minute: another thread may have held a lock that `f` needs. Costs some
+/// milliseconds per GiB in use.
 template <class F>
 std::optional<std::string> in_process_copy(const F& f) {
   ProcessCopy copy;

@@ -1,11 +1,11 @@
 #pragma once
-// Names of processes by which others on the same machine see whether they have ended.
+// Names of processes, by which others on the same machine see if they have ended.
 #include <unistd.h>
 #include <string>
 
 namespace ikebana::detail {
 
-/// What the system says of a process, from /proc: its state, and when it was started.
+/// The state of a process and the time of its start, from /proc.
 struct ProcessStatus {
   char state = '?';
   std::string start;
@@ -13,16 +13,16 @@ struct ProcessStatus {
   explicit ProcessStatus(pid_t id);
 };
 
-/// A process among all that were ever started: the machine since it was booted, the namespace of
-/// process ids, the id, and when it was started.
+/// Identifies a process among all that ever ran, by the boot of the machine, the namespace of
+/// process ids, the id, and the time of its start.
 class ProcessIdentity {
  public:
   static ProcessIdentity of_this();
-  /// Back from `text`.
+  /// Reads what `text` returned.
   static ProcessIdentity read(const std::string& text);
   std::string text() const { return place_ + " " + std::to_string(id_) + " " + start_; }
-  /// True where it ran on the machine of `here`, which is this process, and has ended. A process
-  /// that is stopped has not. Of another machine's nothing is known.
+  /// True if it ran on the machine of `here`, which is this process, and has ended. A process that
+  /// is stopped has not. False for a process of another machine, of which nothing is known.
   bool has_ended(const ProcessIdentity& here) const;
 
  private:

@@ -1,14 +1,14 @@
 #pragma once
-// What the processor computes with 16-bit numbers.
+// Facts on the processor's instructions: for 16-bit numbers, and AVX-512.
 
 namespace ikebana::detail {
 
-/// Two numbers of 16 bits: BF16 has FP32's range, FP16 more digits.
+/// The two kinds of 16-bit numbers: BF16 has FP32's range, FP16 more digits.
 enum class HalfKind { BF16, FP16 };
 
 /// True if oneDNN's products may use instructions for such numbers: the processor has them, and
-/// `ONEDNN_MAX_CPU_ISA` of the environment does not forbid them. On other processors than x86-64 it
-/// is LibTorch that knows.
+/// `ONEDNN_MAX_CPU_ISA` of the environment does not forbid them. On other processors than x86-64,
+/// LibTorch decides.
 bool has_half_instructions(HalfKind kind);
 
 /// True if oneDNN may use AVX-512: the processor has it, and the environment does not forbid it.

@@ -11,7 +11,7 @@ namespace ikebana::detail {
 
 struct ReceivedSignal {
   int signal;
-  pid_t sender;  // of SIGCHLD the child that ended
+  pid_t sender;  // for SIGCHLD, the child that ended
 };
 
 /// RAII, one at a time: while it exists, SIGCHLD and the signals by which programs are ended or
@@ -27,7 +27,7 @@ class SignalPipe {
   /// Readable when a signal has arrived.
   int descriptor() const { return ends_[0]; }
   std::vector<ReceivedSignal> read() const;
-  /// In a forked child: handlers and mask as they were. Safe between fork and exec.
+  /// Restores handlers and mask in a forked child. Safe between fork and exec.
   void restore() const;
 
  private:

@@ -8,9 +8,10 @@
 namespace ikebana::detail {
 
 /// RAII: while at least one exists and is enabled, the first SIGTERM only sets a flag, which all of
-/// them see, also those that are made before the last one ends. The second SIGTERM ends the
-/// process. When the last one ends, the handler of before the first is restored; a SIGTERM that
-/// none of them has reported then gets that handler. They may overlap in any order, on any threads.
+/// them see, also requests that are made later, before the last one ends. The second SIGTERM ends
+/// the process. When the last one ends, the handler that was set before the first is restored; a
+/// SIGTERM that no request has reported then gets that handler. They may overlap in any order, on
+/// any threads.
 class SigtermRequest {
  public:
   explicit SigtermRequest(bool enabled);
@@ -22,7 +23,7 @@ class SigtermRequest {
   bool received() const;
 
  private:
-  /// What all requests of the process share, also those of plugins with hidden symbols.
+  /// The data that all requests of the process share, also requests of plugins with hidden symbols.
   struct __attribute__((visibility("default"))) Shared {
     std::mutex mutex;
     int requests = 0;

@@ -1,18 +1,18 @@
 #pragma once
-// Work that every rank does by itself, and that counts only if it succeeded on all.
+// Work that every rank does by itself, and that counts only if it succeeds on all.
 #include <ikebana/detail/message.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 
 namespace ikebana::detail {
 
-/// What `all_or_none` throws, on all ranks: the error of this rank, or what another one said.
+/// The exception that `all_or_none` throws on all ranks: the error of this rank, or of another one.
 struct AgreedError {
   std::exception_ptr error;
 };
 
-/// Calls `f()`, which returns a text, on every rank. Returns the texts of all ranks. Where it threw
-/// on one, it throws on all: there its exception, on the others an `Other` with its text. No rank
-/// drops out, so that they can go on together.
+/// Calls `f()`, which returns a text, on every rank, and returns the texts of all ranks. If it
+/// throws on one rank, this throws on all: there its exception, on the others an `Other` with its
+/// text. No rank drops out, so that they can go on together.
 template <class Other, class F>
 std::vector<std::string> all_or_none(RankGroup& group, const std::string& call, F&& f) {
   std::exception_ptr own;

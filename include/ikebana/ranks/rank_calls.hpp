@@ -1,6 +1,5 @@
 #pragma once
-// Modules whose forward is a call of all ranks, as a batch norm over the batches of all of them,
-// and how they find the ranks.
+// The ranks that modules call in their forward, such as a batch norm over the batches of all ranks.
 #include <ikebana/detail/fnv1a.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <utility>
@@ -8,14 +7,15 @@
 namespace ikebana::detail {
 
 /// The base of a module whose forward, in training mode, is a call of all ranks that train a model.
-/// Dummies leave it in training mode: it takes part there with nothing, and keeps its buffers.
+/// A dummy batch leaves it in training mode: it then takes part without data, and keeps its
+/// buffers.
 class CallsAllRanks {
  public:
   virtual ~CallsAllRanks() = default;
 };
 
-/// What such modules of one model tell its ranks. Autograd nodes share it; after the end of their
-/// trainer it throws.
+/// The calls of such modules of one model. Autograd nodes share it; after the end of their trainer
+/// it throws.
 class RankCalls : public torch::CustomClassHolder {
  public:
   using Pointer = c10::intrusive_ptr<RankCalls>;
@@ -23,22 +23,22 @@ class RankCalls : public torch::CustomClassHolder {
   RankCalls(const torch::nn::Module& model, RankGroup& group);
 
   std::int64_t size() const { return group_ == nullptr ? 1 : group_->size(); }
-  /// How many modules are in training mode.
+  /// The number of these modules that are in training mode.
   std::int64_t count() const;
-  /// Calls `f(module)` for each.
+  /// Calls `f(module)` for each of the modules.
   template <class F>
   void each(F&& f) const {
     for (const auto& one : modules_) f(*one.module);
   }
-  /// The module's name in the model. Throws BadModel for one that is no part of it: ranks with
+  /// The module's name in the model. Throws BadModel if it is no part of the model: ranks with
   /// fewer microbatches than others would not know that they have to take part.
   const std::string& name_of(const CallsAllRanks& module, const char* type) const;
   /// Replaces each tensor by its sum over the ranks, in the call of this name.
   void sum(const std::string& call, std::vector<at::Tensor>& values);
-  /// All ranks have made the same calls, where there are any. On a device the host compares names
-  /// only when a call is made for the first time; here it compares the order of all.
+  /// Throws if ranks have made different calls. On a device the host compares names only when a
+  /// call is made for the first time; this compares the order of all calls.
   void compare(const std::string& call);
-  /// The trainer ends.
+  /// Called when the trainer ends.
   void end() noexcept { group_ = nullptr; }
 
  private:
@@ -52,7 +52,7 @@ class RankCalls : public torch::CustomClassHolder {
   std::uint64_t order_ = fnv1a_start;  // the hash of all calls
 };
 
-/// RAII: the loss that this thread computes is that of a trainer on several ranks.
+/// RAII: while it exists, this thread computes the loss of a trainer on several ranks.
 class RankScope {
  public:
   RankScope(RankCalls::Pointer calls, bool is_dummy)
@@ -61,18 +61,18 @@ class RankScope {
   RankScope(const RankScope&) = delete;
   RankScope& operator=(const RankScope&) = delete;
 
-  /// Null outside of any trainer, and where the recipe has one rank.
+  /// The scope of this thread; null outside of any trainer, and if the recipe has one rank.
   static const RankScope*& here();
   const RankCalls::Pointer& calls() const { return calls_; }
   bool is_dummy() const { return is_dummy_; }
 
  private:
   RankCalls::Pointer calls_;
-  bool is_dummy_;  // the microbatch weighs nothing
+  bool is_dummy_;  // the microbatch has weight 0
   const RankScope* outer_;
 };
 
-/// What a trainer holds of these; nothing where its recipe has one rank.
+/// Owns the RankCalls of a trainer; holds nothing if its recipe has one rank.
 template <bool one_rank>
 class ModelRankCalls {
  public:

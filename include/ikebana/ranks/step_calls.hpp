@@ -1,5 +1,5 @@
 #pragma once
-// What ranks tell each other in a step: when it opens, and when its gradients are there.
+// The calls of ranks in a step: when it opens, and when its gradients are there.
 #include <algorithm>
 #include <cstring>
 #include <ikebana/ranks/rank_group.hpp>
@@ -8,35 +8,38 @@
 
 namespace ikebana {
 
-/// Whether a rank wants training to end, and why: the larger one counts.
+/// The wish of a rank to end training, with its reason. The largest wish of all ranks counts.
 enum class StopWish : std::int64_t {
-  No,         ///< it goes on
+  No,         ///< training goes on
   Asked,      ///< `FitOptions::stop` returned true
   Terminated  ///< SIGTERM came, and `FitOptions::save_on_sigterm` is set
 };
 
-/// Whether a rank has a batch for a step. After the end of its loader it computes with one of zeros
-/// in the shapes of an earlier batch, unless it never had one.
+/// Says if a rank has a batch for a step. After the end of its loader it computes with zeros in the
+/// shapes of an earlier batch, unless it never had one.
 enum class HasBatch : std::int64_t { Yes, Ended, Never };
 
-/// What every rank knows before the first forward of a step. Ranks that differ in one of the
-/// numbers would wait for each other, or train different models.
+/// The data of a rank before the first forward of a step. Ranks that differ in one of the numbers
+/// would wait for each other, or train different models.
 struct StepOpening {
   std::int64_t step = 0;          ///< steps before this one
-  std::int64_t microbatches = 0;  ///< of this rank's batch; then: the most of a rank
-  std::uint64_t recipe = 0;       ///< of all that an update depends on, and the model's shapes
+  std::int64_t microbatches = 0;  ///< of this rank's batch; then: the largest number of a rank
+  std::uint64_t recipe = 0;       ///< hash of all that an update depends on, and the model's shapes
   StopWish stop = StopWish::No;   ///< of this rank; then: of all
   HasBatch batch = HasBatch::Yes;
-  /// Of this rank's random generators, and of its process.
+  /// Numbers that identify the state of this rank's random generators, and its process.
   std::uint64_t generators = 0, process = 0;
-  bool same_generators = false;  ///< then: of all ranks, which are processes of their own
-  std::int64_t calls = 0;        ///< modules in training mode whose forward is a call of all ranks
-  std::uint64_t plans = 0;       ///< of a checkpoint, that hold for this rank; then: for all
-  std::uint64_t instructions = 0;  ///< of the processor: policies that have theirs; then: on all
-  std::span<Count> counts;         ///< known before backward; then: over all ranks
+  /// Then: true if all ranks are processes of their own with the same generators.
+  bool same_generators = false;
+  std::int64_t calls = 0;   ///< modules in training mode whose forward is a call of all ranks
+  std::uint64_t plans = 0;  ///< of a checkpoint, that hold on this rank; then: on all
+  /// A bit for each policy whose instructions the processor has; then: on all ranks.
+  std::uint64_t instructions = 0;
+  std::span<Count> counts;  ///< known before backward; then: over all ranks
 };
 
-/// What is summed over ranks when all gradients are there, in one exchange for each group.
+/// The tensors that are summed over ranks when all gradients are there, in one exchange for each
+/// group.
 struct StepSums {
   std::vector<at::Tensor> data;    ///< over all ranks
   std::vector<at::Tensor> slices;  ///< over the ranks among which parameters are cut
@@ -44,7 +47,7 @@ struct StepSums {
 
 namespace detail {
 
-/// The bytes of a rank's numbers, and back.
+/// The numbers of a rank, as the bytes that it sends.
 struct OpeningNumbers {
   std::int64_t step, microbatches, counts;
   std::uint64_t recipe;
@@ -56,11 +59,11 @@ struct OpeningNumbers {
   bool has(HasBatch other) const { return batch == static_cast<std::int64_t>(other); }
 };
 
-/// The first difference between two ranks, as an error of every rank.
+/// Throws the first difference between two ranks as an error, on every rank.
 void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b);
 
-/// Ranks whose numbers of the recipe differ send what these are of, a line `name = value` each:
-/// throws an error that names the first difference, on every rank.
+/// Called if ranks differ in the hash of the recipe. They exchange the hashed values as lines `name
+/// = value`: throws an error that names the first difference, on every rank.
 template <class Lines>
 [[noreturn]] void refuse_other_recipe(RankGroup& group, std::size_t rank, const Lines& lines) {
   const auto all = exchange_in(group, "the comparison of recipes", lines());
@@ -83,16 +86,17 @@ template <class Lines>
 /// Adds up the counts that follow the numbers in every rank's text.
 void sum_counts(const std::vector<std::string>& all, std::span<Count> counts);
 
-/// Throws BadBatch on every rank where none of them has a row, or one of them no shape of a batch.
-/// All may be at the end of their loaders, which is no error.
+/// Throws BadBatch on every rank if none of them has a row, or one of them does not know the shape
+/// of a batch. All may be at the end of their loaders, which is no error.
 void check_batches(const std::vector<OpeningNumbers>& ranks, std::int64_t microbatches);
 
-/// Whether all would draw the same numbers. Ranks that are threads of one process share generators.
+/// True if all would draw the same random numbers. Ranks that are threads of one process share
+/// generators.
 bool have_same_generators(const std::vector<OpeningNumbers>& ranks);
 
-/// Opens a step: compares what the ranks know, and adds up the counts and the wish to stop. One
-/// exchange; another one where a count is on a device. If no rank has a batch, no count is added.
-/// `lines()` makes the texts of the recipe, a line each, where ranks differ in it.
+/// Opens a step: compares the ranks, adds up their counts, and takes the largest wish to stop. It
+/// makes one exchange, and another one if a count is on a device. If no rank has a batch, no count
+/// is added. `lines()` makes the text of the recipe, a line for each value, if ranks differ in it.
 template <class Lines>
 void exchange_opening(RankGroup& group, StepOpening& own, const Lines& lines) {
   const bool on_device = std::any_of(own.counts.begin(), own.counts.end(),
@@ -134,11 +138,11 @@ void exchange_opening(RankGroup& group, StepOpening& own, const Lines& lines) {
   for (Count& count : own.counts) count = group.sum(count);
 }
 
-/// Adds up the sums over the ranks of each group; where both groups are one, in one exchange.
+/// Adds up the sums over the ranks of each group; if both groups are the same, in one exchange.
 void sum_over(const Ranks& ranks, StepSums& sums);
 
-/// " on rank 1, rank 3": those whose loss is not finite. Empty where that of each is: their sum
-/// overflows.
+/// Returns a text such as " on rank 1, rank 3" with the ranks whose loss is not finite. It is empty
+/// if each loss is finite, but their sum overflows.
 std::string ranks_where_not(RankGroup& group, bool finite_here);
 
 /// The largest wish of all ranks.
@@ -146,14 +150,15 @@ StopWish max_of(RankGroup& group, StopWish own);
 
 [[noreturn]] void throw_other_parameters(std::size_t rank);
 
-/// What ranks must have alike when they update: whether they reject it, and numbers of the order in
-/// which they ran units, where parameters are cut, and of the masters that have gradients.
+/// The numbers in which ranks must agree when they update: 1 if they reject the update, a hash of
+/// the order in which they ran units, if parameters are cut, and a hash of the masters that have
+/// gradients.
 struct UpdateNumbers {
   std::uint64_t rejects, order, indices;
 };
 
-/// The last call before an update: every rank takes part, or none makes it. Throws BadModel where
-/// ranks differ in it.
+/// The last call before an update: every rank takes part, or none updates. Throws BadModel if ranks
+/// differ in the numbers.
 void agree(RankGroup& group, const UpdateNumbers& own);
 
 }  // namespace detail

@@ -5,23 +5,23 @@
 namespace ikebana {
 
 /// Each rank has its rows of each parameter; a unit's whole parameters are there while it computes.
-/// Gathered in forward and in backward, so that half as many bytes again are sent as under DDP.
-/// Fields, names and defaults are those of PyTorch's fully_shard, but for prefetching in forward,
-/// which follows the order of units in the microbatch before. Of a model that the trainer is given
-/// as a maker no rank holds more than a unit and what its values depend on (Trainer). Source: Zhao
+/// They are gathered in forward and in backward, so that 1.5 times as many bytes are sent as under
+/// DDP. Fields, names and defaults are PyTorch's fully_shard's, except for prefetching in forward,
+/// which follows the order of units in the previous microbatch. If the trainer is given a maker of
+/// the model, no rank holds more than a unit and what its values depend on (Trainer). Source: Zhao
 /// et al. 2023, arXiv 2304.11277.
 template <>
 struct Shard<FSDP> {
-  static constexpr bool needs_units = true;         ///< the model must declare units
-  std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
-  std::optional<at::ScalarType> param_dtype = {};   ///< in which Precision gathers; else an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
-  bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
-  bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
-  /// Release a unit after its forward; no value: all but the last, whose backward comes first.
+  static constexpr bool needs_units = true;        ///< the model must declare units
+  std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
+  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
+  bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
+  /// Release a unit after its forward. If left out: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};
   bool forward_prefetch = true;   ///< gather the next unit ahead in forward
-  bool backward_prefetch = true;  ///< and in backward
+  bool backward_prefetch = true;  ///< gather the next unit ahead in backward
 };
 
 template <>

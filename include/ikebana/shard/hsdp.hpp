@@ -1,39 +1,39 @@
 #pragma once
-// Sharded parameters, gradients and optimizer state, in several copies.
+// Sharded parameters, gradients and optimizer state, in several copies of the model.
 #include <ikebana/shard/sliced/fully_sharded.hpp>
 
 namespace ikebana {
 
-/// Hybrid sharding: N consecutive ranks have one copy of the model, each its rows of each parameter
-/// as under FSDP, and other groups of N have further copies. Units are gathered within a group, so
-/// that with groups of one host no more than gradients goes between hosts: a unit's gradients are
-/// summed in the group, and each rank's slices over the copies, 2 (C - 1) / C of them sent by each
-/// of C copies on average. Memory: that of FSDP on N ranks, also while a maker makes the model.
-/// Fields and names are those of FSDP; `ordered` is that of DDP. With N = 1 parameters and
+/// Hybrid sharding: N consecutive ranks have one copy of the model, in which each rank has its rows
+/// of each parameter as under FSDP; other groups of N have further copies. Units are gathered
+/// within a group, so that only gradients go between hosts if each group is on one host: a unit's
+/// gradients are summed in the group, and then each rank's slices over the copies. On average each
+/// of C copies sends 2 (C - 1) / C of its slices. Memory: as FSDP on N ranks, also while a maker
+/// makes the model. Fields and names are FSDP's; `ordered` is DDP's. With N = 1 parameters and
 /// gradients are whole, and are summed after a step's last microbatch, whatever
-/// `reduce_each_microbatch` says: write Shard<DDP>. Source: PyTorch's fully_shard on a mesh of two
-/// dimensions; HYBRID_SHARD in Zhao et al. 2023, arXiv 2304.11277.
+/// `reduce_each_microbatch` says: write Shard<DDP> instead. Source: PyTorch's fully_shard on a mesh
+/// of two dimensions; HYBRID_SHARD in Zhao et al. 2023, arXiv 2304.11277.
 template <std::int64_t N>
 struct Shard<HSDP<N>> {
   static constexpr bool needs_units = true;          ///< the model must declare units
-  static constexpr std::int64_t ranks_per_copy = N;  ///< that have a copy together
-  std::optional<ProcessGroup> process_group = {};    ///< left out: that of the environment
-  std::optional<at::ScalarType> param_dtype = {};    ///< in which Precision gathers; else an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
-  bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
-  bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
-  /// Release a unit after its forward; no value: all but the last, whose backward comes first.
+  static constexpr std::int64_t ranks_per_copy = N;  ///< that share a copy
+  std::optional<ProcessGroup> process_group = {};    ///< if left out, the environment's
+  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
+  bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
+  /// Release a unit after its forward. If left out: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};
   bool forward_prefetch = true;   ///< gather the next unit ahead in forward
-  bool backward_prefetch = true;  ///< and in backward
-  /// True: gradients are added up in the order of ranks, and ranks make the bits of one with as
-  /// many microbatches. False: each group's sum, and then those of the groups. Left out: true on a
-  /// CPU.
+  bool backward_prefetch = true;  ///< gather the next unit ahead in backward
+  /// True: gradients are added up in the order of ranks, and ranks give the bits of one rank with
+  /// as many microbatches. False: each group adds up its own, and then the groups add up their
+  /// sums. If left out: true on a CPU.
   std::optional<bool> ordered = {};
 };
 
-/// Throws BadValue where the number of ranks is no multiple of N, and in a step for an `ordered`
-/// that has changed.
+/// Throws BadValue if the number of ranks is no multiple of N, and in a step if `ordered` has
+/// changed.
 template <std::int64_t N>
 struct Mechanism<Shard<HSDP<N>>> : detail::FullySharded<Shard<HSDP<N>>> {
   using Policy = Shard<HSDP<N>>;
@@ -57,7 +57,7 @@ struct Mechanism<Shard<HSDP<N>>> : detail::FullySharded<Shard<HSDP<N>>> {
     return policy;
   }
 
-  const std::optional<bool> ordered_ = this->values.ordered;  // the one in use
+  const std::optional<bool> ordered_ = this->values.ordered;  // the value in use
 };
 
 }  // namespace ikebana

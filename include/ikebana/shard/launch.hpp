@@ -1,5 +1,5 @@
 #pragma once
-// Starts the ranks of a training on this machine, by running the program again.
+// Starts the ranks of a training on this machine: each runs the program again.
 #include <concepts>
 #include <exception>
 #include <ikebana/posix/child.hpp>
@@ -20,7 +20,8 @@ decltype(auto) call_train(Train& train, const World& world) {
   if constexpr (TrainsWithWorld<Train>) return train(world);
   else return train();
 }
-/// The exit code of a rank. A system keeps 8 bits of it, in which 256 would be success.
+/// Calls `train`, and returns the exit code of the rank. A system keeps 8 bits of it, in which 256
+/// would be success.
 template <class Train>
 int exit_code_of(Train& train, const World& world) {
   using Result = decltype(call_train(train, world));
@@ -36,9 +37,9 @@ int exit_code_of(Train& train, const World& world) {
   }
 }
 
-/// The text of an exception and of those that are nested in it, without LibTorch's backtraces.
+/// The text of an exception and of the exceptions nested in it, without LibTorch's backtraces.
 std::string exception_text(const std::exception& error);
-/// Calls `f`; an exception becomes a line on stderr that begins with the rank, and an exit code.
+/// Calls `f`. An exception becomes an exit code and a line on stderr that begins with the rank.
 template <class F>
 int with_errors_reported(const std::string& rank, F&& f) {
   auto print = [&](const std::string& text) { write_to_stderr(rank + ": " + text + "\n"); };
@@ -55,23 +56,24 @@ int with_errors_reported(const std::string& rank, F&& f) {
   return 1;
 }
 
-/// Whether `launch` is to start ranks. A step of one task is how Slurm runs any program.
+/// True if `launch` is to start ranks: this process is no rank. Slurm runs any program as a step of
+/// one task, so that one is no rank, either.
 bool is_no_rank(const World& world);
 
 }  // namespace detail
 
-/// Trains in `n` processes on this machine; `return launch(argc, argv, n, train);`, first in
-/// `main`. Runs the program again `n` times, with the variables that `World::from_environment`
-/// reads, and waits. In these processes, and wherever something else has started several ranks
-/// (torchrun, mpirun, srun), it calls `train`, as it does where `n` is 1 or less. `train` takes
-/// nothing or a `const World&`, and returns nothing or an exit code.
+/// Trains in `n` processes on this machine: `return launch(argc, argv, n, train);`, first in
+/// `main`. It runs the program again `n` times, with the variables that `World::from_environment`
+/// reads, and waits. It calls `train` in these processes, in ranks that something else has started
+/// (torchrun, mpirun, srun), and if `n` is 1 or less. `train` takes nothing or a `const World&`,
+/// and returns nothing or an exit code.
 ///
-/// Returns what `train` returned; 1 where it threw, 75 where that was RankFailed, after a line on
-/// stderr. The starting process returns 0, or the exit code of the rank that failed first (128 and
-/// the signal where a signal ended it), and says which it was and what it wrote last to stderr. It
-/// ends the others by SIGTERM, and after 5 s by SIGKILL. It passes SIGINT, SIGTERM, SIGHUP,
-/// SIGQUIT, SIGUSR1 and SIGUSR2 on to the ranks, which are killed with it. OMP_NUM_THREADS, where
-/// it is not set, is this process's processors by `n`.
+/// Returns what `train` returned; 1 if it threw, or 75 if it threw RankFailed, after a line on
+/// stderr. The starting process returns 0, or the exit code of the rank that failed first (128 plus
+/// the signal if a signal ended it), and prints which rank it was and what that wrote last to
+/// stderr. It ends the other ranks by SIGTERM, and after 5 s by SIGKILL. It passes SIGINT, SIGTERM,
+/// SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 on to the ranks, which are killed with it. If
+/// OMP_NUM_THREADS is not set, it becomes the number of this process's processors divided by `n`.
 template <class Train>
 int launch(int argc, char** argv, std::int64_t n, Train&& train) {
   static_assert(

@@ -13,18 +13,18 @@ namespace ikebana {
 
 namespace detail {
 
-/// What the connections of one process group share.
+/// The data that the connections of one process group share.
 struct GroupMembers {
   std::int64_t rank = 0, size = 1;
-  bool all_local = true;  ///< all ranks on this machine
+  bool all_local = true;  ///< all ranks are on this machine
   c10::intrusive_ptr<c10d::Store> store = {};
   std::chrono::milliseconds timeout = {};
-  std::optional<Backend> device_backend = {};      ///< that was asked for
-  c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null: made when needed
-  std::int64_t connections = 0;              ///< that were made, in the same order on all ranks
-  std::shared_ptr<ProcessWatch> watch = {};  ///< null without a store
-  std::shared_ptr<RankWaits> waits = {};     ///< the same
-  /// Of host memory that messages of this rank had in place of a device's.
+  std::optional<Backend> device_backend = {};      ///< that the options ask for
+  c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null if it is made when needed
+  std::int64_t connections = 0;                    ///< made so far, in the same order on all ranks
+  std::shared_ptr<ProcessWatch> watch = {};        ///< null without a store
+  std::shared_ptr<RankWaits> waits = {};           ///< null without a store
+  /// Bytes of host memory that messages of this rank used in place of a device's memory.
   std::atomic<std::int64_t> staged_bytes = 0;
 };
 
@@ -32,45 +32,47 @@ struct GroupMembers {
 
 /// The options of a ProcessGroup, the same on all ranks.
 struct ProcessGroupOptions {
-  /// How long a rank waits for another one before it fails. PyTorch's default for Gloo.
+  /// The time that a rank waits for another one before it fails. The default is PyTorch's for Gloo.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// What carries tensors of a model on a device. By default NCCL for CUDA devices, and Gloo for
-  /// others. Gloo copies each message to host memory and back, for which the host waits: for
-  /// several ranks on one GPU, which NCCL refuses, and for programs without NCCL. All ranks choose
-  /// the same. NCCL for a model that is not on a CUDA device is a BadValue when the trainer is
-  /// made.
+  /// The backend that carries tensors of a model on a device. By default NCCL for CUDA devices, and
+  /// Gloo for others. Gloo copies each message to host memory and back, for which the host waits.
+  /// Choose it for several ranks on one GPU, which NCCL refuses, and for programs without NCCL. All
+  /// ranks choose the same. The trainer throws BadValue for NCCL if the model is not on a CUDA
+  /// device.
   std::optional<Backend> backend = {};
 };
 
 /// The ranks that train together. Copies are the same group. Each trainer that is given one makes
 /// connections of its own, so that several trainers of a process do not disturb each other; all
-/// ranks must make and call their trainers in the same order. Where ranks wait for each other in
-/// two trainers, all throw BadModel after some seconds, which names them; where several threads
-/// call trainers of the group, RankFailed after the time limit. Of LibTorch's process groups
-/// (c10d): Gloo, and for models on a CUDA device NCCL beside it, unless `backend` says otherwise.
+/// ranks must make and call their trainers in the same order. If ranks wait for each other in two
+/// trainers, all throw BadModel after some seconds, which names the trainers; if several threads
+/// call trainers of the group, they throw RankFailed after the time limit. It uses LibTorch's
+/// process groups (c10d): Gloo, and NCCL besides for models on a CUDA device, unless `backend` says
+/// otherwise.
 class ProcessGroup {
  public:
-  /// Its options.
+  /// The options of the group.
   using Options = ProcessGroupOptions;
 
-  /// The group of this process: of the ranks that torchrun, mpirun, srun or `launch` started, or
-  /// alone. Made at the first use, which all ranks make: a policy without `process_group` does.
+  /// The group of the ranks that torchrun, mpirun, srun or `launch` started, or of this process
+  /// alone. It is made at the first use, which must be made by all ranks; a policy without
+  /// `process_group` uses it.
   static ProcessGroup of_environment();
-  /// Meets the other ranks of `world`. Throws RankFailed where they do not come in time.
+  /// Meets the other ranks of `world`. Throws RankFailed if they do not come in time.
   explicit ProcessGroup(const World& world, const Options& options = Options());
-  /// Meets the other ranks by a store of c10d, of which each has a client.
+  /// Meets the other ranks by a store of c10d, of which each rank has a client.
   ProcessGroup(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size,
                const Options& options = Options());
-  /// A process group of the user's own, which one trainer may use. After a failure it cannot be
-  /// made anew: that trainer is then at its end. It is given the tensors of a device themselves,
-  /// unless it is LibTorch's Gloo.
+  /// Uses a backend of the user's own, for one trainer. It cannot be made again after a failure:
+  /// that trainer can then not go on. It is given the tensors of a device themselves, unless it is
+  /// LibTorch's Gloo.
   explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend);
 
-  /// This rank among those of the group, from 0.
+  /// This rank within the group, from 0.
   std::int64_t rank() const { return members_->rank; }
-  /// How many ranks the group has.
+  /// The number of ranks of the group.
   std::int64_t size() const { return members_->size; }
-  /// What the connections of its trainers share.
+  /// The data that the connections of its trainers share.
   const std::shared_ptr<detail::GroupMembers>& members() const { return members_; }
 
  private:

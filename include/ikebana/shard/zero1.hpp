@@ -4,14 +4,15 @@
 
 namespace ikebana {
 
-/// Each rank has whole parameters and gradients, and the optimizer state of its rows of each. Sends
-/// as many bytes as DDP. Source: ZeRO stage 1 (Rajbhandari et al. 2020, arXiv 1910.02054).
+/// Each rank has whole parameters and gradients, and the optimizer state of its rows of each
+/// parameter. It sends as many bytes as DDP. Source: ZeRO stage 1 (Rajbhandari et al. 2020, arXiv
+/// 1910.02054).
 template <>
 struct Shard<ZeRO1> {
-  std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
-  std::optional<at::ScalarType> param_dtype = {};   ///< in which Precision gathers; else an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
-  bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
+  std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
+  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
 };
 
 template <>

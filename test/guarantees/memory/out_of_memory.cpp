@@ -4,7 +4,7 @@
 
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/estimate.hpp>
-#include <ikebana/posix/address_space.hpp>
+#include <ikebana/posix/memory.hpp>
 #include <ikebana/shard.hpp>
 
 #include "../../../examples/models/gpt.hpp"

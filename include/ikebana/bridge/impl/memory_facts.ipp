@@ -2,7 +2,7 @@
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/memory_facts.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/posix/machine_memory.hpp>
+#include <ikebana/posix/memory.hpp>
 
 namespace ikebana::bridge {
 

@@ -5,7 +5,7 @@
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
-#include <ikebana/posix/address_space.hpp>
+#include <ikebana/posix/memory.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <typeinfo>
 

@@ -30,7 +30,8 @@ IKEBANA_INLINE Tensors MovedGradients::move(const Unit& unit, Tensors gradients)
     else moving.all.push_back({k, there, std::exchange(gradients[i], {})});
   }
   if (!moving.all.empty()) moving_.push_back(std::move(moving));
-  // A copy that was waited for has ended after all earlier ones: theirs are accumulated first.
+  // When the copy that was awaited has ended, so have all earlier ones: their gradients are
+  // accumulated first.
   while (!moving_.empty() && moving_.front().copied.query()) accumulate_first();
   return gradients;
 }

@@ -41,7 +41,7 @@ IKEBANA_INLINE void StoredActivations::end_forward() noexcept {
   is_forward_ = false;
   try {
     release_sources(sections_.size() + 1);
-  } catch (...) {  // of a device that cannot be used any more
+  } catch (...) {  // the device can no longer be used
     sources_.clear();
   }
 }
@@ -117,7 +117,7 @@ IKEBANA_INLINE void StoredActivations::begin_to_return(StoredActivation& one) {
   one.arrived = buffer.last_use =
       copies_.to_device(on_device, host_bytes(buffer, one.size), buffer.last_use);
   pool_->memory().release_pages(buffer.bytes);
-  if (is_forward_)  // a backward within the loss
+  if (is_forward_)  // in a backward within the loss
     known_[on_device.storage().unsafeGetStorageImpl()].push_back(
         {on_device.storage().getWeakStorageImpl(), one.counter, one.version, 0, one.size,
          one.weak_from_this()});

@@ -68,7 +68,7 @@ IKEBANA_INLINE Child::Child(const ChildStart& start, const SignalPipe& pipe) {
     throw std::system_error(errno, std::generic_category(), "a pipe for a rank's stderr");
   sigset_t all, mask;
   sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &mask);  // or a handler would run in the child
+  ::pthread_sigmask(SIG_SETMASK, &all, &mask);  // else a handler would run in the child
   const pid_t parent = ::getpid();
   id_ = ::fork();
   if (id_ == 0) run(start, pipe, arguments, environment, ends[1], parent);

@@ -18,7 +18,7 @@ IKEBANA_INLINE MappedFile::MappedFile(const Files::Path& folder, std::size_t byt
     if (code != 0) failed("reserve " + std::to_string(bytes_) + " bytes in", folder, code);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory_ == MAP_FAILED) failed("map a file in", folder, errno);
-#if defined(MADV_HUGEPAGE)  // fewer faults, where the file system's cache has large pages
+#if defined(MADV_HUGEPAGE)  // fewer faults if the file system's cache has large pages
     (void)::madvise(memory_, bytes_, MADV_HUGEPAGE);
 #endif
   } catch (...) {

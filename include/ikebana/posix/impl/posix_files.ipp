@@ -41,7 +41,7 @@ IKEBANA_INLINE void file_failed(const char* what, const Files::Path& path, int c
                    "`: " + std::strerror(code) + ". " + suggestion_for(code));
 }
 
-/// Throws FileFailed for what is no regular file: a folder, a device, a pipe or a socket.
+/// Throws FileFailed for a folder, a device, a pipe or a socket, which are no regular files.
 inline void check_regular(const char* what, const Files::Path& path, const struct stat& status) {
   if (S_ISREG(status.st_mode)) return;
   if (S_ISDIR(status.st_mode)) file_failed(what, path, EISDIR);
@@ -80,7 +80,7 @@ IKEBANA_INLINE PosixOutputFile::PosixOutputFile(Files::Path path, std::uint64_t 
     fail("reserve " + std::to_string(size) + " bytes for", EFBIG);
   }
 #if defined(__linux__)
-  // Reports a full disk before anything is written, on file systems that can reserve space.
+  // This reports a full disk before anything is written, on file systems that can reserve space.
   if (size > 0 && retry_if_interrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
       errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
     const int code = errno;

@@ -13,7 +13,7 @@ namespace ikebana::detail {
 IKEBANA_INLINE ProcessStatus::ProcessStatus(pid_t id) {
   std::ifstream file("/proc/" + std::to_string(id) + "/stat");
   std::string text;
-  std::getline(file, text, '\0');  // empty where it has ended since the file was opened
+  std::getline(file, text, '\0');                // empty if it has ended since the file was opened
   const std::size_t name_end = text.rfind(')');  // the name may have any characters
   if (name_end == text.npos) return;
   std::istringstream rest(text.substr(name_end + 1));
@@ -42,7 +42,7 @@ IKEBANA_INLINE bool ProcessIdentity::has_ended(const ProcessIdentity& here) cons
   if (place_.empty() || start_.empty() || place_ != here.place_ || id_ <= 0) return false;
   if (::kill(id_, 0) != 0 && errno == ESRCH) return true;
   const ProcessStatus now(id_);
-  if (now.start.empty()) return false;  // it may not be looked at
+  if (now.start.empty()) return false;  // this process may not read its status
   return now.state == 'Z' || now.state == 'X' || now.start != start_;
 }
 

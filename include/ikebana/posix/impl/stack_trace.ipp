@@ -17,7 +17,7 @@ IKEBANA_INLINE std::vector<void*> stack_trace() {
   return std::vector<void*>(frames, frames + (depth > 0 ? depth : 0));
 }
 
-/// Where the library or program begins that contains `address`; null: in none.
+/// The beginning of the library or program that contains `address`; null if none does.
 inline const void* library_of(const void* address) {
   Dl_info found{};
   return ::dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;

@@ -23,7 +23,7 @@ IKEBANA_INLINE Count RankGroup::sum(const Count& count) {
 
 namespace ikebana::detail {
 
-/// For each rank the bytes of its tensors, behind their number.
+/// Returns, for each rank, the number of bytes of its tensors and then the bytes.
 inline std::string bytes_for_ranks(const TensorsOfRanks& to) {
   std::string text;
   for (const auto& list : to) {
@@ -38,7 +38,7 @@ inline std::string bytes_for_ranks(const TensorsOfRanks& to) {
   return text;
 }
 
-/// Those of the text of one rank that are for `rank`.
+/// Returns the bytes in one rank's text that are for `rank`.
 inline std::string_view bytes_for(std::string_view text, std::int64_t rank) {
   for (std::size_t length; text.size() >= sizeof length; --rank) {
     std::memcpy(&length, text.data(), sizeof length);

@@ -1,5 +1,5 @@
 #pragma once
-// Which ranks' processes have ended, where this rank can see them.
+// The watch over the processes of ranks on this machine: it sees which of them have ended.
 #include <ikebana/posix/process_identity.hpp>
 #include <ikebana/shard/failure/store_calls.hpp>
 #include <mutex>
@@ -7,21 +7,22 @@
 
 namespace ikebana::detail {
 
-/// Each rank names its process in the store. Ranks on the same machine see when it has ended, also
-/// before they are connected, and while they wait for nothing that it sends.
+/// Each rank names its process in the store. Ranks on the same machine see when that has ended,
+/// also before they are connected, and while they await no message from it.
 class ProcessWatch {
  public:
   ProcessWatch(std::int64_t rank, std::int64_t size)
       : rank_(rank), known_(static_cast<std::size_t>(size)) {}
 
   void announce(c10d::Store& store) const { store.set(key(rank_), bytes_of(here_.text())); }
-  /// Reads the names of processes that are not known yet. Also of those that have ended: a rank may
-  /// have been started again.
+  /// Reads the names of processes that are not known yet, or that have ended: a rank may have been
+  /// started again.
   void look(c10d::Store& store);
-  /// Calls no store, as the next one.
+  /// True if the rank's process is known and has ended. Does not call the store.
   bool has_ended(std::int64_t rank) const;
-  /// "rank 1, rank 2 ended": those whose process is known and has ended, of which one may have
-  /// ended since another did. Nothing where there is none.
+  /// Returns a text such as "rank 1, rank 2 ended", with the ranks whose processes are known and
+  /// have ended; empty if there are none. One of them may have ended because another one did. Does
+  /// not call the store.
   std::string ended() const;
 
  private:

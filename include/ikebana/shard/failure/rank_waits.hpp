@@ -1,20 +1,50 @@
 #pragma once
-// Ranks that wait for each other in different trainers find that out by the store.
+// Finds out, by the store, that ranks wait for each other in different trainers.
 #include <chrono>
+#include <compare>
+#include <cstdint>
 #include <ikebana/shard/failure/store_calls.hpp>
-#include <ikebana/shard/failure/wait_record.hpp>
 #include <ikebana/shard/group/transfer.hpp>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ikebana::detail {
 
-/// The waits of one rank in the trainers of one process group. A wait of more than a second is
-/// posted in the store, by a thread of its own, and compared with those of the other ranks: where
-/// two ranks wait in different trainers, and neither has come to the call of the other, both get an
-/// error. A wait that ends before costs two locks. Nothing is compared once several threads have
-/// called trainers of the group: another thread may then come to the call.
+/// A place among the calls of one trainer, which all its ranks make in the same order: the number
+/// of failures when they last met, and the number of exchanges that they have begun since. It is
+/// less than all others if the trainer was not made.
+struct CallPlace {
+  std::int64_t meeting = -1, exchange = 0;
+  auto operator<=>(const CallPlace&) const = default;
+};
+
+/// The record of one long wait of a rank, for the other ranks: where it waits, and how far each of
+/// its trainers is.
+struct WaitRecord {
+  std::int64_t wait = 0;    ///< its number among this rank's waits, from 1
+  std::size_t trainer = 0;  ///< in which it waits; in the order in which trainers were made
+  std::string where = {};   ///< the call and the trainer, for errors
+  std::vector<CallPlace> begun = {};  ///< the last call of each trainer; `trainer`'s waits
+  /// For each rank, the number of its wait that was read while this one lasted; 0 if none was.
+  std::vector<std::int64_t> seen = {};
+  bool is_refused = false;  ///< it will end with an error
+
+  CallPlace of(std::size_t which) const;
+  /// True if `other`, as long as it waits, cannot come to the call in which this one waits.
+  bool waits_for(const WaitRecord& other) const;
+  std::string text() const;
+  /// The record that `text` was made of.
+  static WaitRecord read(const std::string& text);
+};
+
+/// The waits of one rank in the trainers of one process group. A thread posts a wait of more than a
+/// second in the store, and compares it with the waits of the other ranks: if two ranks wait in
+/// different trainers, and neither has come to the call of the other, both get an error. A wait
+/// that ends before costs two locks. Nothing is compared once several threads have called trainers
+/// of the group, since another thread may then come to the call.
 class RankWaits : public std::enable_shared_from_this<RankWaits> {
  public:
   RankWaits(std::int64_t rank, std::int64_t size, StorePtr store)
@@ -22,16 +52,17 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
         size_(static_cast<std::size_t>(size)),
         calls_(std::move(store)) {}
 
-  /// A trainer is made, the next of this rank.
+  /// Called when the next trainer of this rank is made.
   void add_trainer(std::size_t trainer);
-  /// This thread calls a trainer.
+  /// Called when this thread calls a trainer.
   void enter();
-  /// The ranks of a trainer are about to meet, the first time or after a failure.
+  /// Called when the ranks of a trainer are about to meet, the first time or after a failure.
   void begin_meeting(std::size_t trainer, std::int64_t meeting);
-  /// Why the present wait has ended without an answer, if that is another trainer; else empty. The
-  /// other rank may have thrown before this one has looked, and have dropped the connection.
+  /// Called when the present wait has ended without an answer: returns the reason if that is a wait
+  /// in another trainer, else an empty text. The other rank may have thrown, and dropped the
+  /// connection, before this one has looked.
   std::string reason();
-  /// Why the present wait is to end; empty for none.
+  /// The reason for which the present wait is to end; empty if it may go on.
   std::string refusal() const;
   void throw_refusal() const;
 
@@ -47,7 +78,7 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
    private:
     RankWaits* waits_;
   };
-  /// RAII: messages that the call waits for now, which are given up where it is refused.
+  /// RAII: messages that the call waits for now, which are given up if the wait is refused.
   class Messages {
    public:
     Messages(RankWaits* waits, const MessageWorks& works);
@@ -74,27 +105,27 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
   void end() noexcept;
   void watch(const MessageWorks* works) noexcept;
 
-  /// Begins to look, until the group has ended, which the thread sees after its pause: so this
-  /// library stays loaded. Without a thread nothing is compared.
+  /// Starts the thread that looks until the group has ended. It sees that only after its pause, so
+  /// this library stays loaded. If no thread can be started, nothing is compared.
   void start() noexcept;
-  /// Compares a wait that lasts. Returns the pause before the next look: they grow, since the
+  /// Compares a wait that lasts. Returns the pause before the next look: pauses grow, since the
   /// others may compute for long.
   Milliseconds look(Milliseconds pause) noexcept;
-  /// The result of `ask`; empty where the store does not answer.
+  /// Returns the result of `ask`; empty if the store does not answer.
   std::string asked(const WaitRecord& own, bool* has_news = nullptr);
-  /// The wait of this rank, if it is long; else none.
+  /// The wait of this rank if it is long, else a record without a wait.
   WaitRecord lasting() const;
   bool is_in(std::int64_t wait) const;
   void refuse(std::int64_t wait, const std::string& why);
 
   static std::string key(std::size_t rank) { return "waits/" + std::to_string(rank); }
   void post(c10d::Store& store) const { store.set(key(rank_), bytes_of(posted_.text())); }
-  /// Posts the wait, and returns why it cannot end; empty where it may. Then it returns when the
-  /// ranks in question know, too: one that throws before may go on to the call that another waits
-  /// for, which then gets no error.
+  /// Posts the wait. Returns an empty text if the wait may end, else why it cannot; in this case it
+  /// returns when the other ranks of the cycle know it, too: a rank that throws before may go on to
+  /// the call that another one waits for, which then gets no error.
   std::string ask(c10d::Store& store, const WaitRecord& own);
-  /// The wait cannot end where another rank has read of it while that one waited, and this one
-  /// still waits: so both waited at once.
+  /// Returns why the wait cannot end: another rank has read of it while that rank waited, and this
+  /// one still waits, so both waited at once.
   std::string compare(c10d::Store& store, bool& all_know);
   std::string text(std::size_t other_rank, const WaitRecord& other) const;
 
@@ -103,15 +134,15 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
   std::vector<CallPlace> begun_;
   std::thread::id thread_;  // that calls the trainers
   bool has_threads_ = false;
-  Call call_;  // in which this rank waits; without a name: none
+  Call call_;  // in which this rank waits; without a name if it does not wait
   std::int64_t wait_ = 0;
   std::string refusal_;
   const MessageWorks* works_ = nullptr;
   std::int64_t looked_ = 0;  // the wait of the last look
-  std::mutex asking_;        // for what follows
+  std::mutex asking_;        // for the members below
   StoreCalls calls_;
   WaitRecord posted_;
-  bool has_news_ = false;  // of a wait that this one waits for
+  bool has_news_ = false;  // about a wait that this one waits for
 };
 
 }  // namespace ikebana::detail

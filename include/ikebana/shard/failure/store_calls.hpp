@@ -1,21 +1,24 @@
 #pragma once
-// Calls of a store that are given up where they do not return: its process may be stopped, and
-// c10d's clients then wait for ever.
+// Calls of a store that are given up if they do not return: the store's process may be stopped, and
+// c10d's clients then wait without end.
 #include <chrono>
 #include <future>
 #include <ikebana/detail/torch_c10d.hpp>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace ikebana::detail {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-std::vector<std::uint8_t> bytes_of(const std::string& text);
+inline std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
 
-/// Calls `f` by a thread of its own, and returns its result. Nothing where it has not returned
-/// within the limit: the thread is left behind then, so `f` owns what it uses.
+/// Calls `f` in a thread of its own, and returns its result, or no value if it has not returned
+/// within the limit. The thread is left behind then, so `f` must own what it uses.
 template <class F>
 auto returned_within(std::chrono::milliseconds limit, F f) -> std::optional<decltype(f())> {
   std::packaged_task<decltype(f())()> task(std::move(f));
@@ -25,14 +28,15 @@ auto returned_within(std::chrono::milliseconds limit, F f) -> std::optional<decl
   return result.get();
 }
 
-/// A store, called by threads that are left behind where a call does not return.
+/// A store, called by threads that are left behind if a call does not return.
 class StoreCalls {
  public:
   explicit StoreCalls(StorePtr store) : store_(std::move(store)) {}
 
-  /// True where a call has not returned. No other one is made then.
+  /// True if a call has not returned. No other call is made then.
   bool is_stuck() const { return stuck_; }
-  /// The result of `f(store)`, a text, or nothing where it does not return in time, or throws.
+  /// Returns the result of `f(store)`, a text, or no value if `f` throws or does not return in
+  /// time.
   template <class F>
   std::optional<std::string> within(std::chrono::milliseconds limit, F f) noexcept {
     try {
@@ -59,7 +63,3 @@ class StoreCalls {
 };
 
 }  // namespace ikebana::detail
-
-#ifndef IKEBANA_COMPILED
-#include <ikebana/shard/failure/impl/store_calls.ipp>
-#endif

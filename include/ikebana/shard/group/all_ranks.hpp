@@ -1,19 +1,37 @@
 #pragma once
-// What the mechanisms of all policies on shard share: the connection with the other ranks.
+// The base of the mechanisms of all policies on shard: the connection with the other ranks.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/shard/group/buffer_broadcast.hpp>
-#include <ikebana/shard/group/compare_transports.hpp>
+#include <ikebana/shard/group/connection.hpp>
 #include <ikebana/shard/group/echo_ranks.hpp>
 
 namespace ikebana::detail {
 
-/// Throws BadModel where another rank makes the trainer of another recipe, or has another model.
+/// Sends the buffers of a model from rank 0 to all ranks, in one message for each device. Buffers
+/// that are sparse, or whose elements share memory, are left out. Costs a copy of the buffers.
+class BufferBroadcast {
+ public:
+  /// Sends the buffers that the model has now.
+  static void run(Connection& connection, const torch::nn::Module& model);
+
+ private:
+  static void run(Connection& connection, const std::vector<at::Tensor>& buffers);
+  /// True if the bytes are equal: such a buffer is not written, since a step keeps a copy of each
+  /// buffer that is written. In an estimate, which has no values, buffers of batch norm count as
+  /// changed, as they are in each step.
+  static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b);
+};
+
+/// Throws BadModel, on all ranks, if they would wait for each other without end: tensors of some
+/// ranks travel by another transport, or one thread runs the backward passes of two ranks.
+void compare_transports(Connection& connection, c10::Device device);
+
+/// Throws BadModel if another rank makes the trainer of another recipe, or has another model.
 void compare_models(Connection& connection, const UnitTable& units);
 
-/// The base of the mechanisms on shard. The first calls of all ranks are made when the trainer is
-/// made: models are compared, and rank 0's buffers and, unit by unit, weights are those of all.
+/// The base of the mechanisms on shard. Ranks first meet when the trainer is made: they compare
+/// their models, and take rank 0's buffers and, unit by unit, rank 0's weights.
 template <class Policy>
 class AllRanks : public ShardHooks {
  public:
@@ -23,7 +41,7 @@ class AllRanks : public ShardHooks {
         connection_(values.process_group ? *values.process_group : ProcessGroup::of_environment()) {
   }
 
-  /// Before `attach`, for errors. The recipe is `Composed<...>`.
+  /// Takes names for errors, before `attach`. The recipe is `Composed<...>`.
   void name_trainer(const std::string& model, const std::string& recipe) {
     connection_.name_trainer("Trainer<" + model + ", " + recipe.substr(recipe.find('<') + 1));
   }
@@ -47,9 +65,10 @@ class AllRanks : public ShardHooks {
   void set_repeats(bool repeats) noexcept {
     if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
   }
-  /// Of memory that is in use for parameters on their way, besides the parameters themselves.
+  /// Bytes in use for parameters on their way, besides the parameters themselves.
   std::int64_t bytes_on_their_way() const noexcept { return connection_.bytes_on_their_way(); }
-  /// In a copy of the process, which cannot reach the other ranks: each does what this one does.
+  /// Called in a copy of the process, which cannot reach the other ranks: from then on each does
+  /// what this one does.
   void pretend_ranks() {
     if (connection_.size() > 1)
       connection_.replace_backend(
@@ -61,7 +80,7 @@ class AllRanks : public ShardHooks {
   }
 
  protected:
-  /// `make_buffers(model)` gives buffers their values, once the ranks' models have been compared.
+  /// `make_buffers(model)` gives buffers their values, after the ranks' models have been compared.
   template <class MakeBuffers>
   void attach(c10::Device device, const UnitTable& units, const MakeBuffers& make_buffers) {
     device_ = device, units_ = &units;
@@ -73,7 +92,7 @@ class AllRanks : public ShardHooks {
       BufferBroadcast::run(connection_, *units.units()[0].module);
     });
   }
-  /// The tensors that `make` returns, with rank 0's values.
+  /// Returns the tensors that `make` returns, with rank 0's values.
   template <class Make>
   Tensors of_first_rank(const Make& make) {
     Tensors all;
@@ -84,7 +103,7 @@ class AllRanks : public ShardHooks {
     });
     return all;
   }
-  /// Calls `f`, and tells the other ranks where it throws.
+  /// Calls `f`, and tells the other ranks if it throws.
   template <class F>
   void reporting(F&& f) {
     try {

@@ -5,7 +5,6 @@
 #include <ikebana/detail/message.hpp>
 #include <ikebana/posix/sigpipe.hpp>
 #include <ikebana/shard/failure/failure_log.hpp>
-#include <ikebana/shard/failure/rank_report.hpp>
 #include <ikebana/shard/failure/rank_waits.hpp>
 #include <ikebana/shard/group/group_sum.hpp>
 #include <ikebana/shard/group/rank_backends.hpp>
@@ -14,8 +13,9 @@
 
 namespace ikebana::detail {
 
-/// One trainer's ranks, by messages of c10d. A rank that fails reports why and drops its process
-/// group: the calls of the others then throw RankFailed. All meet again in `open`.
+/// The ranks of one trainer, which exchange messages of c10d. A rank that fails reports why and
+/// drops its process group: the calls of the others then throw RankFailed. All meet again in
+/// `open`.
 class Connection final : public RankGroup {
  public:
   using RankGroup::sum;
@@ -31,31 +31,34 @@ class Connection final : public RankGroup {
 
   /// False before the first `open`, and after a failure.
   bool is_open() const { return size() == 1 || backends_.are_there(); }
-  /// Grows with each failure, the same on all ranks that have met.
+  /// Grows with each failure. It is the same on all ranks that have met.
   std::int64_t generation() const { return generation_; }
-  /// How tensors of the model travel, such as `cuda by NCCL`. After `open`.
+  /// The transport of the model's tensors, such as `cuda by NCCL`. It is known after `open`.
   std::string transport() const { return backends_.transport(device_); }
-  /// What ranks tell each other when they fail; null without a store.
+  /// The reports of ranks that failed; null without a store.
   FailureLog* log() { return log_ ? &*log_ : nullptr; }
-  /// Nothing where the ranks of the post do the same as this one, else which rank does not.
+  /// Returns an empty text if the ranks of the post do the same as this one, else which rank does
+  /// not.
   std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
-  /// The type of its trainer, for errors.
+  /// Takes the type of its trainer, for errors.
   void name_trainer(std::string name) { trainer_name_ = std::move(name); }
   const std::string& trainer_name() const { return trainer_name_; }
-  /// Which of the trainers of its process group that is, from 1.
+  /// The number of its trainer within the process group, from 1.
   std::size_t trainer_number() const { return trainer_ + 1; }
-  /// The names of units, for errors. Without them messages are those of buckets.
+  /// Takes the names of units, for errors. Without them messages are named after buckets.
   void name_units(std::vector<std::string> names) { units_ = std::move(names); }
   const std::string& unit_name(std::size_t unit) const { return units_[unit]; }
-  /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
-  /// not come within the time limit; and once it has met them, to whom `fail` can tell it then,
-  /// BadValue where the backend asked for cannot be. RanksDiffer where it waits in another trainer.
+  /// Meets the other ranks, the first time and after a failure. Throws RankFailed if one does not
+  /// come within the time limit, and RanksDiffer if one waits in another trainer. After all have
+  /// met, so that `fail` can tell the others, it throws BadValue if the backend that was asked for
+  /// is impossible.
   void open(c10::Device device);
-  /// In use by messages on their way alone: small slices of parameters.
+  /// Bytes that only messages under way use, for small slices of parameters.
   std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
   /// Sends by this backend from now on, and meets no other rank.
   void replace_backend(c10::intrusive_ptr<c10d::Backend> by);
-  /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
+  /// Called when this rank cannot go on: tells the others, to which it does not answer until the
+  /// next `open`.
   void fail(const RankReport& own) noexcept;
 
   IKEBANA_INLINE std::vector<std::string> exchange(const std::string& own) override;
@@ -64,36 +67,36 @@ class Connection final : public RankGroup {
 
   IKEBANA_INLINE void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override;
   void finish_swap() override { finish_swap(*this); }
-  /// The same of a group of some ranks.
+  /// Keeps a swap of `group`, which has some of the ranks, until its `finish_swap`.
   void add_swap(Transfer transfer, const RankGroup& group);
   void finish_swap(const RankGroup& group);
 
-  /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
+  /// Begins a swap as `detail::begin_swap` does, of tensors on the model's device or on the host.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device);
-  /// Waits for what is received alone.
+  /// Waits only for what is received.
   void wait_received(Transfer& transfer);
   void receive(Transfer transfer) { receive(std::move(transfer), *this); }
-  /// The same, and keeps what is still being sent. It is waited for some messages of the group
-  /// later, or when all ranks have met in `exchange` or `sum`: the others have received it then,
-  /// since each receives in the order in which it sends.
+  /// Waits for what is received, and keeps what is still being sent. Its end is awaited some
+  /// messages of the group later, or when all ranks have met in `exchange` or `sum`: the others
+  /// have received it then, since each receives in the order in which it sends.
   void receive(Transfer transfer, const RankGroup& group);
   /// Keeps what is being sent until all ranks have met.
   void keep(Transfer transfer);
   void wait(Transfer& transfer);
-  /// Begins the sum over ranks by the backend, in an order of its own.
+  /// Begins a sum over ranks in the order that the backend chooses.
   Transfer all_reduce(int tag, at::Tensor values);
-  /// Replaces a tensor by that of rank 0; all ranks have the same shape and dtype. It may be sent
-  /// until all ranks have met: a rank that ended would let a wait for it last until the time limit.
+  /// Replaces a tensor by rank 0's; all ranks have the same shape and dtype. It is kept until all
+  /// ranks have met: if a rank ended, a wait for the message would last until the time limit.
   void broadcast(int tag, const at::Tensor& t);
 
  private:
-  /// This rank has not met the others. `leaves`: else `reason` has left already.
+  /// Called when this rank has not met the others. `leaves` is false if `reason` has left already.
   void part(const std::string& why, bool leaves);
   [[noreturn]] void throw_apart(const std::string& why, bool leaves);
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   void connect();
   void await_all();
-  /// Messages that `f` begins. Allocates nothing afterwards.
+  /// Begins messages by `f`. Allocates nothing after that.
   template <class F>
   Transfer begin(int tag, StagedTensors staged, F&& f) {
     begun_.make_room();
@@ -102,7 +105,7 @@ class Connection final : public RankGroup {
     begun_.add(transfer);
     return transfer;
   }
-  /// A device that cannot take what was received is an error of this rank alone.
+  /// Waits by `f`. A device that cannot take what was received is an error of this rank alone.
   template <class F>
   void waiting(Transfer& transfer, F&& f) {
     if (!transfer.is_begun()) return;
@@ -111,17 +114,18 @@ class Connection final : public RankGroup {
   }
   void settle();
   void end_oldest(std::deque<Transfer>& sent);
-  /// At once: while a message exists, so does the connection, and the others wait.
+  /// Drops the backends at once, with all messages: while a message exists, so does the connection,
+  /// and the others wait.
   void drop() noexcept;
-  /// Calls `f`; what the backend throws becomes RankFailed, with what was due and what the other
-  /// ranks report.
+  /// Calls `f`. An exception of the backend becomes RankFailed, with the call that was due and the
+  /// reports of the other ranks.
   template <class F>
   std::invoke_result_t<F> calling(int tag, F&& f) {
     if (!backends_.are_there())
       throw RankFailed(
           "ranks: this rank takes no part any more, since it failed before. The next "
           "step, which all ranks call, lets them meet again.");
-    const SigpipeBlock block;  // Gloo writes with this thread, too, where it can at once
+    const SigpipeBlock block;  // Gloo also writes with this thread, if it can at once
     try {
       return f();
     } catch (const RanksDiffer& error) {
@@ -145,16 +149,16 @@ class Connection final : public RankGroup {
     }
   }
 
-  static constexpr std::size_t most_sent = 6;  // of about three units
+  static constexpr std::size_t most_sent = 6;  // as many as three units send
 
   std::shared_ptr<GroupMembers> members_;
   RankBackends backends_;
-  std::size_t trainer_ = 0;  // which of those of its process group
-  std::string name_;         // of its keys in the store
+  std::size_t trainer_ = 0;  // its number within the process group, from 0
+  std::string name_;         // the prefix of its keys in the store
   std::string trainer_name_ = "a trainer";
   std::vector<std::string> units_;
-  std::optional<FailureLog> log_;     // without a store there is none
-  std::shared_ptr<RankWaits> waits_;  // the same
+  std::optional<FailureLog> log_;     // no value without a store
+  std::shared_ptr<RankWaits> waits_;  // null without a store
   bool has_met_ = false;
   std::int64_t generation_ = 0;  // grows with each failure
   GroupSum sum_;

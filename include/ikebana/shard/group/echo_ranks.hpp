@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that do not exist, for an estimate of the memory that one of them takes.
+// Ranks that do not exist, for an estimate of the memory that one rank takes.
 #include <deque>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_c10d.hpp>
@@ -9,8 +9,8 @@
 
 namespace ikebana::detail {
 
-/// A backend in which every other rank does what this one does: it sends the bytes that this one
-/// sends to it. Messages of tensors without memory have no bytes. Nothing waits.
+/// A backend in which every other rank does what this one does: it sends back the bytes that this
+/// one sends to it. Messages of tensors without memory have no bytes. Nothing waits.
 class EchoRanks : public c10d::Backend {
  public:
   EchoRanks(std::int64_t rank, std::int64_t size)
@@ -33,7 +33,7 @@ class EchoRanks : public c10d::Backend {
   };
   static c10::intrusive_ptr<c10d::Work> done() { return c10::make_intrusive<Done>(); }
 
-  /// What is sent is received by the call of the other kind that comes in the same place.
+  /// Pairs the n-th send with the n-th receive: the later one of the two copies the bytes.
   static void meet(Messages& own, Messages& others, const at::Tensor& t, bool sends);
 
   std::map<std::pair<int, int>, Messages> sent_, received_;

@@ -1,16 +1,34 @@
 #pragma once
 // Sums over a group of ranks, in the order of ranks.
+#include <ikebana/detail/torch.hpp>
 #include <ikebana/shard/group/messages.hpp>
-#include <ikebana/shard/group/packed_tensors.hpp>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
 
-/// The sums of one group, a Connection or a Subgroup. Among hosts one exchange, among devices one
-/// that the host does not wait for, but for the first of each call and layout.
+/// The layout of several tensors of one device in one tensor of bytes, each at a multiple of 16.
+class PackedTensors {
+ public:
+  explicit PackedTensors(const std::vector<at::Tensor>& like);
+  /// A text that is the same on ranks whose tensors have the same shapes and dtypes.
+  std::string text() const;
+  at::Tensor new_memory() const;
+  /// The tensors within `memory`, whose memory they share.
+  std::vector<at::Tensor> places(const at::Tensor& memory) const;
+
+ private:
+  std::vector<at::Tensor> like_;
+  std::vector<std::int64_t> begins_;
+  std::int64_t bytes_ = 0;
+};
+
+/// The sums of one group, a Connection or a Subgroup. Each costs one exchange. Among devices the
+/// host does not wait for it, except for the first one of each call and layout.
 class GroupSum {
  public:
-  /// Replaces each tensor by its sum, in the call of this name. Throws BadModel where ranks make
-  /// other calls, or add up other shapes or dtypes.
+  /// Replaces each tensor by its sum, in the call of this name. Throws BadModel if ranks make
+  /// different calls, or add up different shapes or dtypes.
   template <class Group>
   void over(Group& group, const std::string& call, std::vector<at::Tensor>& values) {
     if (group.size() == 1 || values.empty()) return;
@@ -30,7 +48,7 @@ class GroupSum {
   }
 
  private:
-  /// The bytes of all ranks.
+  /// Returns the bytes of all ranks.
   template <class Group>
   static std::vector<at::Tensor> on_hosts(Group& group, const std::string& call,
                                           const at::Tensor& own, const std::string& layout) {
@@ -58,7 +76,7 @@ class GroupSum {
   }
   static void check_layout(const std::string& own, const std::string& other);
 
-  std::vector<std::string> compared_;  // sums on devices: their calls and layouts
+  std::vector<std::string> compared_;  // calls and layouts of sums on devices that were compared
 };
 
 }  // namespace ikebana::detail

@@ -9,37 +9,38 @@
 
 namespace ikebana::detail {
 
-/// What a message is: of the control calls, or of one unit or bucket. Only messages of one kind
-/// meet, so that ranks that disagree wait for each other, until the time limit, instead of
-/// computing with each other's bytes.
+/// The tag of a message: of the control calls, or of one unit or bucket. Only messages of one tag
+/// meet, so that ranks that disagree wait until the time limit, instead of computing with each
+/// other's bytes.
 struct MessageTag {
   static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4,
                        buffers = 5, sparse = 6;
   static int gather(std::size_t unit) { return static_cast<int>(first_of_units + 4 * unit); }
-  /// And the next one.
+  /// The tag of a reduction, which also uses the next tag.
   static int reduce(std::size_t unit) { return gather(unit) + 1; }
   static int spread(std::size_t unit) { return gather(unit) + 3; }
 
-  /// What such a message is, for errors; empty for those of control calls, which have names of
-  /// their own. `units` are the names of units; messages of others are those of buckets.
+  /// Describes the messages of a tag, for errors. It is empty for control calls, which have names
+  /// of their own. `units` are the names of units; other messages are named after buckets.
   static std::string text(int tag, const std::vector<std::string>& units);
 
  private:
   static constexpr int first_of_units = 7;
 };
 
-/// The device of what is sent and received.
+/// The device of the tensors that are sent and received.
 c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& from);
 
-/// The same; those of Gloo are begun in the order of calls by a thread of their own.
+/// Begins to send the tensors of `to[r]` to rank r, and to receive the tensors of `from[r]` in
+/// place. A thread of its own begins messages of Gloo, in the order of calls.
 Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to, TensorsOfRanks from);
 
-/// Begins the sum over ranks by the backend, in an order of its own, in place.
+/// Begins a sum over ranks in place, in the order that the backend chooses.
 Transfer begin_all_reduce(c10d::Backend& backend, int tag, const at::Tensor& values);
 
-/// From which rank this one receives what rank 0 sends to all, and to which it passes it on: along
-/// a tree in which rank r has the ranks above it that differ from it in a bit below its lowest one.
-/// log2(N) messages after each other.
+/// The place of a rank in the tree by which rank 0 sends to all: the rank from which it receives,
+/// and the ranks to which it passes on. They are the higher ranks that differ from it in one bit
+/// below its lowest one. This takes log2(N) messages, one after the other.
 struct TreePlace {
   std::optional<std::size_t> from;
   std::vector<std::size_t> to;
@@ -47,18 +48,18 @@ struct TreePlace {
   TreePlace(std::int64_t rank, std::int64_t size);
 };
 
-/// Bytes of all ranks, and the messages that bring them.
+/// The bytes of all ranks, and the messages that bring them.
 struct SwappedBytes {
   std::vector<at::Tensor> all;
   Transfer transfer;
 };
 
-/// Numbers of the host without a call of the dispatcher: where `estimate` runs a step, that one
-/// would make larger tensors without memory, and texts are read.
+/// Memory on the host that is made without the dispatcher. In a step of `estimate`, the dispatcher
+/// would make larger tensors without memory, but the bytes of texts are read.
 at::Tensor empty_on_host(std::int64_t length, const at::TensorOptions& options);
 
 /// Begins to send one tensor of bytes to all other ranks of the group, a Connection or a Subgroup,
-/// and to receive theirs, of these lengths.
+/// and to receive theirs, which have these lengths.
 template <class Group>
 SwappedBytes begin_swap_bytes(Group& group, int tag, const at::Tensor& own,
                               const std::vector<std::int64_t>& lengths) {
@@ -74,7 +75,7 @@ SwappedBytes begin_swap_bytes(Group& group, int tag, const at::Tensor& own,
   swapped.transfer = group.swap(tag, std::move(to), std::move(from), own.device());
   return swapped;
 }
-/// The bytes of all ranks. Short ones: what is sent is waited for, too.
+/// Returns the bytes of all ranks, which are few: it waits also until its own are sent.
 template <class Group>
 std::vector<at::Tensor> swap_bytes(Group& group, int tag, const at::Tensor& own,
                                    const std::vector<std::int64_t>& lengths) {
@@ -82,8 +83,9 @@ std::vector<at::Tensor> swap_bytes(Group& group, int tag, const at::Tensor& own,
   group.wait(swapped.transfer);
   return std::move(swapped.all);
 }
-/// Longer ones. A rank that ends while a long message is on its way would let the others wait until
-/// the time limit for the rest to be sent: they wait for that when all say that they have received.
+/// Returns the bytes of all ranks, which may be many. If a rank ended while a long message is on
+/// its way, the others would wait until the time limit to send the rest. So ranks first tell each
+/// other that they have received all, and then wait until theirs is sent.
 template <class Group>
 std::vector<at::Tensor> swap_long_bytes(Group& group, int tag, const at::Tensor& own,
                                         const std::vector<std::int64_t>& lengths) {
@@ -95,9 +97,9 @@ std::vector<at::Tensor> swap_long_bytes(Group& group, int tag, const at::Tensor&
   return std::move(swapped.all);
 }
 
-/// The texts of all ranks of the group, in their order. The first bytes travel with the length;
-/// what a longer text has beyond them follows in a message of its own. Of shorter ones nothing is
-/// allocated here after it was sent, since the others may act on it then.
+/// Returns the texts of all ranks of the group, in their order. The first bytes travel with the
+/// length; the rest of a longer text follows in a message of its own. For short texts nothing is
+/// allocated after they were sent, since the others may act on them then.
 template <class Group>
 std::vector<std::string> swap_texts(Group& group, const std::string& own) {
   constexpr std::size_t frame = 256, head = frame - sizeof(std::int64_t);

@@ -1,11 +1,12 @@
 #pragma once
-// The process groups of one trainer: they are made when its ranks meet, and dropped when one fails.
+// The process groups of one trainer. They are made when its ranks meet, and dropped when one fails.
 #include <ikebana/shard/launch/meeting.hpp>
 #include <ikebana/shard/process_group.hpp>
 
 namespace ikebana::detail {
 
-/// Gloo among hosts, and NCCL beside it among CUDA devices; or one of the user's own.
+/// The backends of one trainer: Gloo among hosts, and NCCL besides among CUDA devices; or a user's
+/// own.
 class RankBackends {
  public:
   explicit RankBackends(std::shared_ptr<GroupMembers> members) : members_(std::move(members)) {}
@@ -14,38 +15,39 @@ class RankBackends {
   bool are_there() const { return host_ != nullptr; }
   c10d::Backend& host() const { return *host_; }
   c10d::Backend& of(c10::Device device) const;
-  /// How tensors of the model travel, as ranks compare it.
+  /// The transport of the model's tensors, as ranks compare it.
   std::string transport(c10::Device device) const;
-  /// Puts host memory in place of tensors of this device where Gloo, which has no other, sends
-  /// them.
+  /// Puts host memory in place of tensors of this device if Gloo sends them, which sends only host
+  /// memory.
   StagedTensors stage(TensorsOfRanks& to, TensorsOfRanks& from, c10::Device device) const;
-  /// The same of a tensor that is summed over ranks in place.
+  /// Puts host memory in place of a tensor that is summed over ranks in place.
   StagedTensors stage(at::Tensor& t) const;
-  /// What is broadcast of `t`: contiguous, and in host memory where Gloo sends it. Itself, a copy,
-  /// or memory for one that is received first.
+  /// The tensor that is broadcast for `t`: contiguous, and in host memory if Gloo sends it. It is
+  /// `t` itself, a copy, or memory for a copy that is received first.
   at::Tensor to_broadcast(const at::Tensor& t, bool is_received) const;
-  /// Throws BadValue where the options ask for what cannot be on this device. One rank needs no
-  /// backend, unless it asks for one.
+  /// Throws BadValue if the options ask for a backend that this device cannot use. One rank needs
+  /// no backend, unless it asks for one.
   void check(c10::Device device) const;
-  /// Takes the user's own, which serves once.
+  /// Takes the user's own backend, which can be used once.
   void take_users_own(bool has_failed);
-  /// By one for the tensors of every device. The former ones are never destroyed: in a copy of the
-  /// process their threads are missing.
+  /// Replaces the backends by one for the tensors of every device. The former ones are never
+  /// destroyed, since their threads do not exist in a copy of the process.
   void replace(c10::intrusive_ptr<c10d::Backend> by);
   /// Connects with all ranks, which meet in this store within the time limit.
   void connect(StorePtr store);
-  /// After it: for the tensors of this device. Throws BadValue as `check` does.
+  /// Connects for the tensors of this device, after `connect`. Throws BadValue as `check` does.
   void connect_devices(c10::Device device);
-  /// At once. Messages that are not given up keep the connection, and the others wait.
+  /// Drops the backends at once. Messages that are not given up keep the connection, and the others
+  /// wait.
   void drop() noexcept;
 
  private:
-  /// False before the ranks are connected.
+  /// True if tensors of this device are sent in host memory; false before the ranks are connected.
   bool stages(c10::Device device) const;
   bool uses_nccl(c10::Device device) const;
 
   std::shared_ptr<GroupMembers> members_;
-  StorePtr store_;  // in which they meet
+  StorePtr store_;  // in which the ranks meet
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
 };
 

@@ -5,15 +5,15 @@
 
 namespace ikebana::detail {
 
-/// Which ranks: `size` of them from `first` on, each `stride` after the one before.
+/// The ranks of a group: `size` of them from `first` on, each `stride` after the previous one.
 struct MemberRanks {
   std::int64_t first, size, stride;
 
   std::int64_t rank_of(std::int64_t member) const { return first + member * stride; }
 };
 
-/// A group whose messages are those of the connection, so that a rank that fails ends the calls of
-/// all. Lists by rank count its members, of which this rank is one.
+/// A group that sends by the connection, so that a rank that fails ends the calls of all. This rank
+/// is a member. Lists by rank are lists by member here.
 class Subgroup final : public RankGroup {
  public:
   using RankGroup::sum;
@@ -31,7 +31,7 @@ class Subgroup final : public RankGroup {
   IKEBANA_INLINE void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override;
   void finish_swap() override { connection_.finish_swap(*this); }
 
-  /// As those of the connection.
+  /// Begins a swap as `Connection::swap` does.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device);
   void receive(Transfer transfer) { connection_.receive(std::move(transfer), *this); }
   void wait_received(Transfer& transfer) { connection_.wait_received(transfer); }
@@ -39,7 +39,7 @@ class Subgroup final : public RankGroup {
   void keep(Transfer transfer) { connection_.keep(std::move(transfer)); }
 
  private:
-  /// A list by member as a list by rank, in which all others have nothing.
+  /// Turns a list by member into a list by rank, in which all other ranks have nothing.
   TensorsOfRanks of_all(TensorsOfRanks by_member) const;
 
   Connection& connection_;

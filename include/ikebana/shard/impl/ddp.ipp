@@ -57,7 +57,7 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::finish_reductions(const Masters&) {
   detail::SparseGradients gradients(masters_, {sparse.begin(), sparse.end()});
   if (!sparse.empty())
     for (std::size_t dense : gradients.exchange(connection_, device_)) sparse.erase(dense);
-  // A rank that is here has received all, so that no wait for what was sent to it can be in vain.
+  // A rank that is here has received all, so that every wait for what was sent to it will end.
   detail::meet(connection_, "the end of backward");
   buckets_->end(), gradients.end(connection_);
   if (sparse != sparse_) make_buckets(sparse);

@@ -1,9 +1,23 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/shard/launch/meeting.hpp>
 #include <ikebana/shard/store.hpp>
 
 namespace ikebana {
+namespace detail {
+
+/// Calls `f`, which asks rank 0 until the deadline. Throws RankFailed if no answer comes: the
+/// store's clients would wait without end, e.g. if its process is stopped.
+template <class F>
+auto answered(const std::string& where, const World& world, const Deadline& deadline, F f) {
+  auto result = returned_within(deadline.left() + std::chrono::milliseconds(300), std::move(f));
+  if (result) return *result;
+  throw RankFailed(where + ": " + (world.agent_store ? "torchrun's agent" : "rank 0") + " at " +
+                   address_of(world) + " does not answer any more. Is its process stopped?");
+}
+
+}  // namespace detail
 
 IKEBANA_INLINE c10::intrusive_ptr<c10d::Store> make_store(const World& world,
                                                           std::chrono::milliseconds timeout) {

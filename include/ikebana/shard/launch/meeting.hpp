@@ -1,5 +1,5 @@
 #pragma once
-// How the ranks of a world find each other at a server of c10d, within a time limit.
+// The meeting of the ranks of a world at a server of c10d, within a time limit.
 #include <algorithm>
 #include <chrono>
 #include <ikebana/detail/torch_c10d.hpp>
@@ -20,7 +20,7 @@ class Deadline {
   Milliseconds left() const;
   bool is_over() const { return left().count() == 0; }
   std::string text() const;
-  /// Asks again and again, after pauses that grow, until `f` is true or the time is over.
+  /// Calls `f` repeatedly, after pauses that grow, until it is true or the time is over.
   template <class F>
   bool wait(F&& f) const {
     for (Milliseconds pause(1); !f(); pause = std::min(2 * pause, Milliseconds(100))) {
@@ -29,7 +29,8 @@ class Deadline {
     }
     return true;
   }
-  /// Store::wait would write warnings to stderr when it ends.
+  /// Waits until the store has the key. Store::wait would write warnings to stderr at the time
+  /// limit.
   bool wait(c10d::Store& store, const std::string& key) const;
 
  private:
@@ -41,11 +42,12 @@ class Deadline {
 std::string address_of(const World& world);
 std::string rank_text(const World& world);
 
-/// A connection of c10d, which waits for ever for the answer of a server that is none of c10d's.
+/// Makes a connection of c10d, within the deadline: c10d would wait without end for the answer of a
+/// server that is not c10d's.
 StorePtr connected(const World& world, const Deadline& deadline);
 
-/// The servers of this process, until it ends: another rank may be about to connect to one when
-/// this one has just freed its store.
+/// The servers of this process, which exist until it ends: another rank may be about to connect to
+/// one when this rank has just freed its store.
 struct __attribute__((visibility("default"))) OwnServers {
   std::mutex mutex;
   std::map<std::int64_t, StorePtr> by_port;
@@ -56,21 +58,21 @@ struct __attribute__((visibility("default"))) OwnServers {
   }
 };
 
-/// A connection to the world's server, which rank 0 is itself, except under torchrun.
+/// Connects to the world's server, which is in rank 0 itself, except under torchrun.
 StorePtr connect(const World& world, const Deadline& deadline);
 
-/// How the ranks of one start find each other at a server that may also have keys of ranks that
-/// died (torchrun starts ranks anew with the same server) or of another training. Rank 0 names the
-/// start by a random token. Each other rank asks for it with a random number, which rank 0
-/// answers, and takes its seat; when all seats are taken, rank 0 opens the world to all at once.
-/// Restarts that torchrun counts would not do: each host counts its own. With its seat a rank names
-/// its process, so that those on its machine see when that ends.
+/// The meeting of the ranks of one start at a server that may also have keys of ranks that died
+/// (torchrun restarts ranks with the same server) or of another training. Rank 0 names the start by
+/// a random token. Each other rank asks for it with a random number, which rank 0 answers, and
+/// takes its seat; when all seats are taken, rank 0 opens the world to all at once. torchrun's
+/// count of restarts cannot serve as the token, since each host counts its own. With its seat a
+/// rank names its process, so that ranks on its machine see when that ends.
 class Meeting {
  public:
   Meeting(c10d::Store& server, const World& world, const Deadline& deadline)
       : server_(server), world_(world), deadline_(deadline), watch_(world.rank, world.size) {}
 
-  /// The token, the same at all ranks and at no other start.
+  /// Returns the token, which is the same at all ranks and at no other start.
   std::string token();
 
  private:
@@ -80,17 +82,18 @@ class Meeting {
 
   std::string ask(const std::string& own) const;
 
-  /// Those of the store that `make_store` returns.
+  /// The keys of the store that `make_store` returns.
   StorePtr keys_of(const std::string& token) const;
-  /// "rank 1 ended" of those that had come, as far as this machine knows; empty for none.
+  /// Returns a text such as "rank 1 ended" if this machine knows that ranks that had come have
+  /// ended; else an empty one.
   std::string ended(c10d::Store& keys);
 
   void wait_for_all(const std::string& token);
 
-  /// A rank that fails to come is an error of all.
+  /// Seats all ranks. If one does not come, that is an error of all.
   void seat_all(const std::string& token);
 
-  /// Answers a rank, also when it asks anew, until it has taken its seat.
+  /// Answers a rank, also if it asks again, until it has taken its seat.
   void seat(std::int64_t rank, const std::string& token);
 
   c10d::Store& server_;

@@ -6,9 +6,8 @@
 namespace ikebana::detail {
 
 /// Runs a maker, and afterwards makes what it would have made. Memory: the tape, of about 1 kB for
-/// an operator and 3 kB for one that draws; copies of those tensors with values that the maker
-/// wrote into others; while the maker runs, the largest tensor that is drawn.
-/// A template for the same reason as Tape.
+/// an operator and 3 kB for one that draws random numbers; copies of tensors with values that the
+/// maker wrote into others; while the maker runs, the largest tensor that is drawn.
 class MakerModel {
  public:
   template <class Maker>
@@ -23,7 +22,7 @@ class MakerModel {
     return model;
   }
   void make_buffers(torch::nn::Module& model);
-  /// Its parameters, whole.
+  /// Makes the whole parameters of a unit.
   Tensors parameters_of(const Unit& unit);
 
  private:
@@ -33,13 +32,14 @@ class MakerModel {
     try {
       const bridge::OperatorScope<> scope(mode);
       return maker();
-    } catch (const c10::Error& error) {  // of a tensor without values
+    } catch (const c10::Error& error) {  // a tensor without values was used
       const std::string text = message_of(error);
       if (text.find("while the maker ran") == std::string::npos) throw;
       throw BadModel(text);
     }
   }
-  /// From now on a use of a parameter says its name; of what is neither parameter nor buffer, that.
+  /// Sets the error of a use from now on: it names the parameter or buffer, or says that the tensor
+  /// is neither.
   void name_tensors(const torch::nn::Module& model);
   void name(const std::string& name, const at::Tensor& t);
   Tape::Storages values_of(const std::vector<at::Tensor>& tensors);

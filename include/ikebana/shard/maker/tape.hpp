@@ -8,35 +8,36 @@
 
 namespace ikebana::detail {
 
-/// A default generator, and the state in which an operator found it.
+/// A default generator, and its state before an operator used it.
 struct GeneratorBefore {
   c10::Device device;
   bridge::GeneratorState state{device};
 };
 
-/// One operator that was called. Tensors whose values are left out have their layout, and the
-/// storage by which the tape knows them; others are copies of what the operator was given.
+/// One recorded call of an operator. A tensor is kept either without values, with its layout and
+/// the storage by which the tape knows it, or as a copy of what the operator was given.
 struct TapeCall {
   c10::OperatorHandle op;
   std::vector<c10::IValue> arguments, results = {};
   std::set<StorageKey> reads = {}, writes = {};  ///< storages of the tape
-  bool overwrites = false;                       ///< all that it writes, and reads none of it
+  bool overwrites = false;  ///< it overwrites all that it writes to, and reads none of it
   std::optional<GeneratorBefore> generator = {};
 };
 
-/// A storage of the tape: what the maker and the model see of it, which has no memory, and what
-/// stands for it among meta tensors.
+/// A storage of the tape: the storage that the maker and the model see, which has no memory, and
+/// the one that stands for it among meta tensors.
 struct TapeStorage {
   c10::Storage shown, meta;
   c10::Storage initial = {};  ///< its values before the first call that wrote to it, if it had any
   std::string made_by = {};   ///< an operator and a shape
 };
 
-/// Operators in the order in which they were called, and the storages that they made or wrote to.
-/// Making one storage calls the operators again that it depends on, and no others.
+/// The operators that a maker called, in their order, and the storages that they made or wrote to.
+/// To make one storage, the tape calls the operators again on which it depends, and no others.
 class Tape {
  public:
-  using Storages = std::map<StorageKey, c10::Storage>;  // with memory, by the tape's
+  /// Storages with memory, by the storages of the tape.
+  using Storages = std::map<StorageKey, c10::Storage>;
 
   TapeStorage* find(const at::Tensor& t);
   TapeStorage& add(TapeStorage storage);
@@ -46,31 +47,33 @@ class Tape {
     for (auto& [key, storage] : storages_) f(storage);
   }
 
-  /// The values that these storages have after all calls so far. Holds besides them only what a
-  /// call that is still to come reads.
+  /// Returns the values that these storages have after all calls so far. Besides them it holds at
+  /// any time only what a later call reads.
   Storages replay(const std::set<StorageKey>& wanted) const;
-  /// Memory for these storages, with any values.
+  /// Returns memory for these storages, with arbitrary values.
   Storages any_values(const std::set<StorageKey>& wanted) const;
 
  private:
-  /// Calls the operator on memory, which `real` has or is given, with the generators as they are.
+  /// Calls the operator on memory that `real` has or is given, with the present states of
+  /// generators.
   void call_on(const std::vector<c10::IValue>& arguments, const TapeCall& call,
                Storages& real) const;
-  /// The same with the generators that it had.
+  /// Calls the operator with the states of generators that it had.
   void call_again(const TapeCall& call, Storages& real) const;
-  /// The calls on which these storages depend.
+  /// Returns the calls on which these storages depend.
   std::set<std::size_t> calls_of(const std::set<StorageKey>& wanted) const;
-  /// Of a storage that no call has written yet: its initial values, or any.
+  /// Returns the memory of a storage; if it is new, with the initial values, if there are any.
   const c10::Storage& memory_of(StorageKey key, Storages& real) const;
   at::Tensor new_memory(StorageKey key) const;
-  /// New memory among the results is that of the storages that the results of then had. Where a
-  /// kernel chose other strides than its meta kernel, which the model was shown, it is copied.
+  /// Takes the memory of new results as the memory of the storages that the results had when they
+  /// were recorded. If a kernel chose other strides than its meta kernel, whose strides the model
+  /// has, the values are copied.
   void keep_results(const TapeCall& call, const c10::IValue& then, const c10::IValue& now,
                     Storages& real) const;
 
   std::map<StorageKey, TapeStorage> storages_;
   std::deque<TapeCall> calls_;
-  std::map<StorageKey, std::vector<std::size_t>> writers_;  // the calls that write to it
+  std::map<StorageKey, std::vector<std::size_t>> writers_;  // the calls that write to a storage
 };
 
 }  // namespace ikebana::detail

@@ -1,13 +1,13 @@
 #pragma once
-// What FSDP and HSDP share: no rank has whole parameters for long, also when they are made.
+// The base of FSDP and HSDP: no rank has whole parameters for long, also when they are made.
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/shard/maker/maker_model.hpp>
 #include <ikebana/shard/sliced/sliced.hpp>
 
 namespace ikebana::detail {
 
-/// A unit's whole parameters are there while it computes. Of a model that the trainer is given as a
-/// maker no rank holds more than a unit and what its values depend on.
+/// Holds a unit's whole parameters while the unit computes. If the trainer is given a maker of the
+/// model, no rank holds more than a unit and what its values depend on.
 template <class Policy>
 class FullySharded : public Sliced<Policy> {
  public:
@@ -24,7 +24,8 @@ class FullySharded : public Sliced<Policy> {
       if (made_) made_->make_buffers(model);
     });
   }
-  /// Rank 0 makes them, if there is a maker; the others receive them.
+  /// Returns a unit's whole parameters. If there is a maker, rank 0 makes them, and the others
+  /// receive them.
   Tensors full_parameters(const Unit& unit) {
     if (!made_) return Sliced<Policy>::full_parameters(unit);
     return this->of_first_rank([&] {

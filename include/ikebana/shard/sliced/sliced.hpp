@@ -1,19 +1,115 @@
 #pragma once
-// What ZeRO, FSDP and HSDP share: master weights are slices, gradients are reduced unit by unit.
+// The base of ZeRO, FSDP and HSDP: master weights are slices, and gradients are reduced unit by
+// unit.
+#include <cstddef>
 #include <ikebana/detail/recomputing.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/shard/group/all_ranks.hpp>
-#include <ikebana/shard/sliced/describe_slices.hpp>
-#include <ikebana/shard/sliced/launch_order.hpp>
-#include <ikebana/shard/sliced/refuse_unit.hpp>
-#include <ikebana/shard/sliced/sliced_unit.hpp>
 #include <ikebana/shard/sliced/unit_agreement.hpp>
+#include <ikebana/shard/sliced/unit_gather.hpp>
+#include <ikebana/shard/sliced/unit_sum.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
 
-/// Each rank has some rows of each master weight. A policy with `ranks_per_copy` cuts them among so
-/// many consecutive ranks, others among all. A unit's gradients are reduced once in a backward
-/// pass, when those of all its uses are there, and arrive while other units are computed.
+/// The values of a policy that differ from its defaults, as a text.
+template <class Policy>
+std::string describe_slices(const Policy& values) {
+  std::string text;
+  auto add = [&](const char* name, const std::string& value) {
+    text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
+  };
+  if (values.param_dtype) add("param_dtype", c10::toString(*values.param_dtype));
+  if (values.reduce_dtype) add("reduce_dtype", c10::toString(*values.reduce_dtype));
+  if (values.allow_unused_units) add("allow_unused_units", "true");
+  if constexpr (requires { values.reduce_each_microbatch; })
+    if (!values.reduce_each_microbatch) add("reduce_each_microbatch", "false");
+  if constexpr (requires { values.reshard_after_forward; })
+    if (values.reshard_after_forward)
+      add("reshard_after_forward", *values.reshard_after_forward ? "true" : "false");
+  if constexpr (requires { values.ordered; })
+    if (values.ordered) add("ordered", *values.ordered ? "true" : "false");
+  return text;
+}
+
+/// The order in which ranks begin to reduce the gradients of units: the reverse of the order in
+/// which the forward of the last step ran the units, which all ranks have compared. It is the same
+/// on all ranks, so that no two ranks each wait for a sum that the other one begins later. A unit
+/// whose gradients come early waits for the units before it in this order; a unit that a microbatch
+/// does not run waits for nothing.
+class LaunchOrder {
+ public:
+  /// Takes all units from the last to the first, the root: the order of forward is not known.
+  void reset(std::size_t units);
+  /// Called when a microbatch begins.
+  void begin() noexcept { forward_.clear(), next_ = 0; }
+  /// Called when forward runs a unit for the first time in this microbatch.
+  void enter(std::size_t unit) { forward_.push_back(unit); }
+  /// Called when all ranks have made the step, and ran units in the same order.
+  void commit() noexcept;
+  /// Calls `launch(unit)` for each unit whose turn it is, until `is_ready(unit)` is false.
+  template <class Ready, class Launch>
+  void advance(const Ready& is_ready, const Launch& launch) {
+    for (; next_ < order_.size() && is_ready(order_[next_]); ++next_) launch(order_[next_]);
+  }
+
+ private:
+  std::vector<std::size_t> order_, forward_;
+  std::size_t next_ = 0;  // the first in `order_` that is not launched
+};
+
+/// Throws BadValue for a `param_dtype` in which the precision does not gather: weights that are
+/// read or exported while they are gathered must have their own values.
+template <class Policy>
+[[noreturn]] void refuse_param_dtype(at::ScalarType given, const std::string& name,
+                                     at::ScalarType dtype) {
+  throw BadValue(c10::str(type_name<Policy>(), ": param_dtype is ", given,
+                          ", and the recipe's precision gathers `", name, "` in ", dtype,
+                          ". Leave param_dtype out, and choose a precision that gathers in it, "
+                          "such as Precision<BF16Weights>."));
+}
+template <class Policy>
+[[noreturn]] void refuse_sparse(const std::string& name) {
+  throw BadModel("step: the gradient of `" + name + "` is sparse, and " + type_name<Policy>() +
+                 " cuts dense ones alone. Make the embedding with sparse(false), or write "
+                 "Shard<DDP>.");
+}
+[[noreturn]] void refuse_late(const std::string& unit);
+
+/// The state of a unit whose parameters are cut, on this rank.
+struct SlicedUnit {
+  std::optional<UnitLayout> layout;
+  std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
+  Tensors whole;                      // memory for gathered parameters that are kept
+  bool is_complete = false;           // `whole` has the present values
+  std::optional<UnitGather> gather;
+  std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and arrivals of gradients
+  bool is_reduced = false;           // in this microbatch
+  Tensors of_microbatch;             // sums of the uses of this microbatch so far
+  Tensors local;                     // gradients that are not reduced yet
+  DTypes dtypes;                     // of sums of gradients
+  SliceTransfer sent;                // of sums, which masters have as gradients
+
+  /// Adds the gradients of one use. The uses of one microbatch are added up before the sum is added
+  /// to that of earlier microbatches, as autograd does.
+  void add(const Tensors& gradients);
+  /// Ends the microbatch, also if a use has had no backward.
+  void end_microbatch();
+  bool is_trained() const { return !masters.empty(); }
+  void forget() noexcept;
+
+ private:
+  static void add(Tensors& to, const Tensors& gradients);
+};
+
+/// The mechanism of a policy by which each rank has some rows of each master weight. A policy with
+/// `ranks_per_copy` cuts the weights among so many consecutive ranks, other policies among all. A
+/// unit's gradients are reduced once in a backward pass, when the gradients of all its uses are
+/// there, and the sums arrive while other units are computed.
 template <class Policy>
 class Sliced : public AllRanks<Policy> {
  public:
@@ -101,8 +197,9 @@ class Sliced : public AllRanks<Policy> {
     return whole;
   }
 
-  /// Of FSDP and HSDP, which gather while they compute. An evaluation is a call of the ranks that
-  /// share a copy, a step one of all; ranks that have a copy each gather nothing.
+  /// Called under FSDP and HSDP, which gather while they compute. An evaluation is a call of the
+  /// ranks that share a copy, a step a call of all ranks; ranks that each have a whole copy gather
+  /// nothing.
   void begin_forward(bool trains) {
     const bool is_of_all = trains && groups_.slices.size() > 1;
     agreement_.begin(is_of_all ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
@@ -110,7 +207,7 @@ class Sliced : public AllRanks<Policy> {
   void begin_unit(const Unit& unit) { agreement_.run(unit.index); }
   void end_forward() { agreement_.end_forward(); }
 
-  /// A microbatch begins.
+  /// Called when a microbatch begins.
   void set_requires_gradient_sync(bool is_last) {
     end_microbatch();
     order_.begin();
@@ -130,7 +227,7 @@ class Sliced : public AllRanks<Policy> {
     if (this->values.reduce_dtype)
       for (at::ScalarType& dtype : all_[unit.index].dtypes) dtype = *this->values.reduce_dtype;
   }
-  /// The sums arrive in `finish_reductions`, or before.
+  /// Begins the reduction. The sums arrive in `finish_reductions`, or before.
   Tensors reduce(const Unit& unit, const Tensors& gradients) {
     OfUnit& u = all_[unit.index];
     if (u.is_reduced) refuse_late(unit.name);
@@ -184,15 +281,15 @@ class Sliced : public AllRanks<Policy> {
       return this->values.ordered.value_or(this->device_.is_cpu());
     else return true;
   }
-  /// Gradients of a rank that has whole ones are kept anyway.
+  /// Returns false if ranks have whole gradients, which are kept anyway.
   bool reduces_each_microbatch() const {
     if (groups_.has_copies() && groups_.slices.size() == 1) return false;
     if constexpr (requires { this->values.reduce_each_microbatch; })
       return this->values.reduce_each_microbatch;
     else return false;
   }
-  /// Every trained unit is reduced once in a microbatch that is reduced, also where this rank has
-  /// no gradient of it: others may have one.
+  /// Ends a microbatch. If it is reduced, every trained unit is reduced once, also if this rank has
+  /// no gradient for it: others may have one.
   void end_microbatch() {
     if (!std::exchange(is_in_microbatch_, false)) return;
     for (OfUnit& u : all_) u.end_microbatch();
@@ -220,7 +317,7 @@ class Sliced : public AllRanks<Policy> {
     auto [unit, sums, sent] = pending_.end_oldest(groups_);
     OfUnit& u = all_[unit];
     const auto& masters = u.masters;
-    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they have this
+    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they sent this
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (masters[i] < 0 || !sums[i].defined()) continue;
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
@@ -240,7 +337,11 @@ class Sliced : public AllRanks<Policy> {
   UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
   std::int64_t generation_ = 0;
-  std::chrono::steady_clock::time_point began_ = {};  // the step
+  std::chrono::steady_clock::time_point began_ = {};  // when the step began
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/sliced/impl/sliced.ipp>
+#endif

@@ -1,30 +1,32 @@
 #pragma once
-// Which unit comes next, where ranks gather their parameters together: all must want the same.
+// The agreement of ranks that gather parameters together on the unit that comes next.
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/group/connection.hpp>
 
 namespace ikebana::detail {
 
-/// The turns of ranks that share a model: which unit a forward runs, and which one is gathered for
-/// its backward. Before a turn that no forward of this kind has agreed on, ranks exchange what they
-/// want: about 0.1 ms on one host. All later ones that want the same send nothing. A rank that
-/// wants something else does not send what the others do not receive: it posts that in the store,
-/// and waits until all have posted the same, as those of a model that has changed its order.
-/// Otherwise it throws, and so all do. Ranks without a store compare at the end of a step alone.
+/// Compares the turns of ranks that share a model: the units that a forward runs, and the units
+/// that are gathered for its backward. Before a turn that no forward of this kind has agreed on,
+/// ranks exchange what they want, which takes about 0.1 ms on one host. Later turns that want the
+/// same send nothing. A rank that wants something else posts it in the store, instead of a message
+/// that the others do not receive, and waits until all have posted the same, as they do if the
+/// model has changed its order. Otherwise all throw. Ranks without a store compare at the end of a
+/// step alone.
 class UnitAgreement {
  public:
   explicit UnitAgreement(Connection& connection) : connection_(connection) {}
 
-  /// A forward of `group` begins. Evaluations have an agreement of their own.
+  /// Called when a forward of `group` begins. Evaluations have an agreement of their own.
   void begin(RankGroup& group, bool trains);
   void run(std::size_t unit) { turn({Turn::Run, unit}); }
   void end_forward();
-  /// A unit is about to be gathered. In a forward its turn to run says that.
+  /// Called when a unit is about to be gathered. In a forward its turn to run covers that.
   void gather(std::size_t unit);
   void end_backward();
-  /// After an exception, which all ranks have: nothing is agreed.
+  /// Called after an exception, which all ranks have: nothing is agreed then.
   void forget() noexcept;
-  /// How long the last step took; ranks that come to a turn later than that are slow.
+  /// Takes the duration of the last step. A rank waits twice as long for another one's turn, but at
+  /// least 1 s.
   void set_duration(std::chrono::milliseconds step) noexcept { step_ = step; }
 
  private:
@@ -33,12 +35,12 @@ class UnitAgreement {
     std::size_t unit = 0;
     bool operator==(const Turn&) const = default;
   };
-  /// Of forwards that train, or that evaluate.
+  /// The agreement of forwards that train, or of forwards that evaluate.
   struct Kind {
     std::vector<Turn> agreed;
     bool is_agreed = false;
-    std::int64_t forwards = 0;  // since the ranks have met
-    std::string post;           // the last one
+    std::int64_t forwards = 0;  // since the ranks met
+    std::string post;           // the key of the last post
   };
 
   void turn(const Turn& own);
@@ -47,11 +49,11 @@ class UnitAgreement {
   std::string text(const Turn& turn) const;
 
   Connection& connection_;
-  std::array<Kind, 2> kinds_;   // that evaluates, that trains
-  RankGroup* group_ = nullptr;  // of the forward that is under way
+  std::array<Kind, 2> kinds_;   // for evaluation, for training
+  RankGroup* group_ = nullptr;  // of the present forward; null outside of one
   Kind* kind_ = nullptr;
   std::vector<Turn> now_;  // of this forward
-  bool follows_ = false;   // so far it is what was agreed
+  bool follows_ = false;   // the turns so far are the agreed ones
   bool is_in_backward_ = false;
   std::int64_t generation_ = 0;
   std::chrono::milliseconds step_{0};

@@ -1,5 +1,5 @@
 #pragma once
-// How a unit's parameters are cut among ranks: each by rows.
+// The cut of a unit's parameters among ranks, by rows.
 #include <ikebana/hooks/arguments.hpp>
 
 namespace ikebana::detail {
@@ -11,21 +11,22 @@ class UnitCut {
 
   std::size_t count() const { return parameters_.size(); }
   RowRange rows(std::size_t i, std::int64_t rank) const;
-  /// True of a parameter whose slices travel with others in one message: copying them costs less
-  /// than a message does.
+  /// True if the slices of this parameter are sent with others in one message, since copying them
+  /// costs less than a message.
   bool is_small(std::size_t i) const { return is_small_[i]; }
 
   std::int64_t slice_bytes(std::size_t i, std::int64_t rank, std::size_t itemsize) const;
   std::vector<std::int64_t> slice_sizes(std::size_t i, std::int64_t rank) const;
   const std::vector<std::int64_t>& strides(std::size_t i) const { return parameters_[i].strides; }
 
-  /// Memory for a whole parameter, or for a rank's slice of it, in which rows follow each other.
+  /// Returns memory for a whole parameter, or for a rank's slice of it, in which rows follow each
+  /// other.
   at::Tensor new_whole(std::size_t i, const at::TensorOptions& options) const;
   at::Tensor new_slice(std::size_t i, std::int64_t rank, const at::TensorOptions& options) const;
-  /// A rank's rows of the whole parameter: shares its memory.
+  /// A rank's rows of the whole parameter, which share its memory.
   at::Tensor slice(const at::Tensor& whole, std::size_t i, std::int64_t rank) const;
-  /// `t`, a whole parameter or a slice, in memory in which its rows follow each other: `t` itself
-  /// where it is.
+  /// Returns `t`, a whole parameter or a slice, in memory in which its rows follow each other: `t`
+  /// itself if they do there.
   at::Tensor in_rows(const at::Tensor& t, std::size_t i) const;
 
  private:
@@ -33,10 +34,10 @@ class UnitCut {
 
   struct Parameter {
     std::vector<std::int64_t> sizes, strides;
-    std::int64_t row;  // elements of one
+    std::int64_t row;  // elements of one row
   };
-  /// Those of the parameter where its rows follow each other in memory, as in channels_last; else
-  /// those of a contiguous tensor.
+  /// The strides of the parameter if its rows follow each other in memory, as in channels_last;
+  /// else the strides of a contiguous tensor.
   static std::vector<std::int64_t> row_strides(const at::Tensor& t);
   std::vector<Parameter> parameters_;
   std::vector<bool> is_small_;
@@ -49,7 +50,7 @@ at::Tensor elements_in_memory(const at::Tensor& t);
 /// The small slices that one rank has of a unit, one after the other in one tensor of bytes.
 class SmallSlices {
  public:
-  /// `head`: bytes before the first.
+  /// `head` is the number of bytes before the first slice.
   SmallSlices(const UnitCut& cut, std::int64_t rank, const DTypes& dtypes, std::int64_t head = 0);
   std::int64_t bytes() const { return bytes_; }
   /// Slice i within `memory`.

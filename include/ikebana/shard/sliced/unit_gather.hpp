@@ -1,18 +1,18 @@
 #pragma once
-// The whole parameters of a unit, received from the ranks that have their slices.
+// The gather of a unit's whole parameters from the ranks that have their slices.
 #include <ikebana/shard/group/subgroup.hpp>
 #include <ikebana/shard/sliced/unit_cut.hpp>
 
 namespace ikebana::detail {
 
-/// A unit's parameters on their way. Large slices arrive in place; small ones of a rank in one
-/// message, and are copied. Holds the unit's memory once, and that of the small slices.
+/// One gather under way. Large slices arrive in place; the small slices of a rank arrive in one
+/// message, and are copied. It holds the unit's memory once, and that of the small slices.
 class UnitGather {
  public:
-  /// `own` are the slices of this rank. `whole` is memory for the parameters, or empty; where `own`
+  /// `own` are the slices of this rank. `whole` is memory for the parameters, or empty; if `own`
   /// are rows of it, nothing is copied. Throws RankFailed.
   UnitGather(Subgroup& group, int tag, const UnitCut& cut, const Tensors& own, Tensors whole = {});
-  /// Waits. Throws RankFailed.
+  /// Waits, and returns the whole parameters. Throws RankFailed.
   Tensors finish(Subgroup& group);
 
  private:
@@ -24,7 +24,7 @@ class UnitGather {
   const UnitCut& cut_;
   DTypes dtypes_;
   Tensors whole_;
-  std::vector<at::Tensor> received_;  // the small slices of each rank; undefined: none
+  std::vector<at::Tensor> received_;                  // the small slices of each rank, or undefined
   std::int64_t received_bytes_ = 0, sent_bytes_ = 0;  // of small slices
   Transfer transfer_;
 };

@@ -1,9 +1,86 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/shard/failure/await_ranks.hpp>
 #include <ikebana/shard/failure/failure_log.hpp>
+#include <ikebana/shard/failure/store_calls.hpp>
+#include <ikebana/shard/launch/meeting.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE RankReport RankReport::leave(c10d::Store& store, const std::string& prefix) const {
+  const auto first = store.compareSet(prefix + "failed", {}, bytes_of(written()));
+  return read({first.begin(), first.end()});
+}
+
+IKEBANA_INLINE bool RankReport::is_in(c10d::Store& store, const std::string& prefix) {
+  return store.check({prefix + "failed"});
+}
+
+IKEBANA_INLINE RankReport RankReport::of(c10d::Store& store, const std::string& prefix) {
+  return read(store.get_to_str(prefix + "failed"));
+}
+
+IKEBANA_INLINE RankReport RankReport::read(const std::string& written) {
+  return {written.substr(1), says_out_of_memory(written)};
+}
+
+/// Posts, and waits for the posts of the other ranks. Returns an empty text if all are the same,
+/// else which rank differs; or '!' and what a rank that failed has reported.
+inline std::string compare_posts(GroupMembers& members, const std::string& prefix,
+                                 const RankPost& post) {
+  c10d::Store& store = *members.store;
+  auto key_of = [&](const std::string& key, std::int64_t rank) {
+    return prefix + key + "/" + std::to_string(rank);
+  };
+  auto get = [&](const std::string& key) {
+    const auto text = store.get(key);
+    return std::string(text.begin(), text.end());
+  };
+  store.set(key_of(post.key, members.rank), bytes_of(post.text));
+  const Deadline deadline(post.limit);
+  std::size_t next = 0;
+  std::string why;
+  const bool is_decided = deadline.wait([&] {
+    for (; next < post.ranks.size(); ++next) {
+      const std::string key = key_of(post.key, post.ranks[next]);
+      if (!store.check({key})) break;
+      if (const std::string text = get(key); text != post.text) {
+        why = "rank " + std::to_string(post.ranks[next]) + " is at " + text;
+        return true;
+      }
+    }
+    if (next < post.ranks.size() && RankReport::is_in(store, prefix))
+      why = "!" + RankReport::of(store, prefix).text;
+    return next == post.ranks.size() || !why.empty();
+  });
+  if (!is_decided)
+    return "rank " + std::to_string(post.ranks[next]) + " did not come there within " +
+           deadline.text();
+  if (why.empty() && !post.former_key.empty())
+    store.deleteKey(key_of(post.former_key, members.rank));
+  return why;
+}
+
+/// Returns an empty text when all ranks have come to `prefix`, or why they will not meet there.
+inline std::string await_ranks(GroupMembers& members, const std::string& prefix) {
+  c10d::Store& store = *members.store;
+  auto came = [&](std::int64_t rank) { return prefix + "came/" + std::to_string(rank); };
+  store.set(came(members.rank), bytes_of("1"));
+  const Deadline deadline(members.timeout);
+  std::int64_t next = 0;
+  std::string why;
+  const bool is_decided = deadline.wait([&] {
+    while (next < members.size && store.check({came(next)})) ++next;
+    members.watch->look(store);
+    why = members.watch->ended();  // a rank that gave up before has said why
+    if (store.check({prefix + "abandoned"}))
+      why =
+          "another rank does not wait any longer, since " + store.get_to_str(prefix + "abandoned");
+    if (why.empty() && next < members.size) why = members.waits->refusal();
+    return next == members.size || !why.empty();
+  });
+  if (is_decided) return why;
+  return "rank " + std::to_string(next) + " has not come within " + deadline.text();
+}
 
 IKEBANA_INLINE void FailureLog::report(const std::string& prefix, RankReport own) noexcept {
   own.out_of_memory = own.out_of_memory && repeats_;
@@ -101,7 +178,7 @@ IKEBANA_INLINE RankReport FailureLog::asked(Shared& s, const std::string& prefix
   };
   try {
     for (;;) {
-      of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends
+      of = missing(s, prefix);  // first, and reports second: a rank reports before it ends
       if (RankReport::is_in(*s.store, prefix)) return RankReport::of(*s.store, prefix);
       if (of.names.empty()) return {};
       if (of.have_ended) return {of.names + " ended"};

@@ -1,10 +1,42 @@
 #pragma once
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/posix/library.hpp>
 #include <ikebana/shard/failure/rank_waits.hpp>
+#include <sstream>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE CallPlace WaitRecord::of(std::size_t which) const {
+  return which < begun.size() ? begun[which] : CallPlace();
+}
+
+IKEBANA_INLINE bool WaitRecord::waits_for(const WaitRecord& other) const {
+  return trainer != other.trainer && other.of(trainer) < of(trainer);
+}
+
+IKEBANA_INLINE std::string WaitRecord::text() const {
+  std::ostringstream out;
+  out << wait << ' ' << trainer << ' ' << begun.size() << ' ' << seen.size() << ' ' << is_refused;
+  for (const CallPlace& place : begun) out << ' ' << place.meeting << ' ' << place.exchange;
+  for (const std::int64_t other : seen) out << ' ' << other;
+  out << '\n' << where;
+  return out.str();
+}
+
+IKEBANA_INLINE WaitRecord WaitRecord::read(const std::string& text) {
+  WaitRecord record;
+  std::istringstream in(text);
+  std::size_t trainers = 0, ranks = 0;
+  in >> record.wait >> record.trainer >> trainers >> ranks >> record.is_refused;
+  record.begun.resize(trainers), record.seen.resize(ranks);
+  for (CallPlace& place : record.begun) in >> place.meeting >> place.exchange;
+  for (std::int64_t& other : record.seen) in >> other;
+  record.where = text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
+  return record;
+}
 
 IKEBANA_INLINE void RankWaits::add_trainer(std::size_t trainer) {
   const std::lock_guard lock(mutex_);
@@ -20,7 +52,7 @@ IKEBANA_INLINE void RankWaits::enter() {
 
 IKEBANA_INLINE void RankWaits::begin_meeting(std::size_t trainer, std::int64_t meeting) {
   const std::lock_guard lock(mutex_);
-  begun_[trainer] = {meeting, -1};  // the wait for it is its call 0
+  begun_[trainer] = {meeting, -1};  // the wait for the meeting is call 0
 }
 
 IKEBANA_INLINE std::string RankWaits::reason() {
@@ -96,7 +128,7 @@ IKEBANA_INLINE RankWaits::Milliseconds RankWaits::look(Milliseconds pause) noexc
     if (std::exchange(looked_, own.wait) != own.wait) pause = first_pause;
     bool has_news = false;
     refuse(own.wait, asked(own, &has_news));
-    if (has_news) pause = first_pause;  // the other one asks, too
+    if (has_news) pause = first_pause;  // the other rank asks, too
   } catch (const std::exception&) {     // no memory
   }
   const auto most = Milliseconds(1000) + Milliseconds(20) * static_cast<std::int64_t>(size_);

@@ -39,7 +39,7 @@ IKEBANA_INLINE void Connection::open(c10::Device device) {
     throw;
   } catch (const RankFailed& error) {
     throw_apart(error.what(), /*leaves=*/true);
-  } catch (const std::exception& error) {  // names no rank, or one that gave up
+  } catch (const std::exception& error) {  // its text names no rank, or one that gave up
     const std::string text = text_of(error);
     throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
   }
@@ -154,7 +154,7 @@ IKEBANA_INLINE void Connection::throw_apart(const std::string& why, bool leaves)
 
 IKEBANA_INLINE void Connection::connect() {
   if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
-  while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
+  while (log_->is_abandoned(prefix())) ++generation_;  // another rank has stopped waiting
   await_all();
   backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store));
 }

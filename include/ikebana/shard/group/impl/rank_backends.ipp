@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/shard/failure/await_ranks.hpp>
 #include <ikebana/shard/group/rank_backends.hpp>
+#include <stdexcept>
 
 namespace ikebana::detail {
 
@@ -55,6 +55,24 @@ IKEBANA_INLINE void RankBackends::take_users_own(bool has_failed) {
 IKEBANA_INLINE void RankBackends::replace(c10::intrusive_ptr<c10d::Backend> by) {
   (void)host_.release(), (void)on_device_.release();
   host_ = std::move(by);
+}
+
+/// Calls `f`, which connects ranks, in a thread of its own. Throws if a rank's process ends
+/// meanwhile, for which Gloo waits until the time limit, or if the store does not answer, for which
+/// Gloo waits without end: the thread is left behind then, and the caller has to ask which rank is
+/// missing.
+template <class F>
+auto while_ranks_live(const GroupMembers& members, F f) {
+  std::packaged_task<decltype(f())()> task(std::move(f));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  const Deadline deadline(members.timeout + std::chrono::milliseconds(200));  // after Gloo's own
+  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    if (const std::string ended = members.watch->ended(); !ended.empty())
+      throw std::runtime_error(ended);
+    if (deadline.is_over()) throw std::runtime_error("the ranks did not connect in time");
+  }
+  return result.get();
 }
 
 IKEBANA_INLINE void RankBackends::connect(StorePtr store) {

@@ -2,8 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/posix/listener.hpp>
-#include <ikebana/posix/reach.hpp>
+#include <ikebana/posix/sockets.hpp>
 #include <ikebana/shard/launch/meeting.hpp>
 #include <random>
 
@@ -34,7 +33,7 @@ inline c10d::TCPStoreOptions store_options(const World& world, const Deadline& d
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(world.master_port);
   options.isServer = world.rank == 0 && !world.agent_store;
-  options.waitWorkers = false;  // Meeting names the ranks that do not come
+  options.waitWorkers = false;  // since Meeting names the ranks that do not come
   options.timeout = std::max(deadline.left(), Deadline::Milliseconds(1));
   options.multiTenant = true;  // several stores of one process share the server
   if (options.isServer && listening_port(world.listen_fd) == world.master_port)
@@ -155,7 +154,7 @@ IKEBANA_INLINE void Meeting::wait_for_all(const std::string& token) {
     gone = server_.check({open}) ? "" : ended(*keys);
     return !gone.empty() || server_.check({open});
   });
-  if (!gone.empty() && !server_.check({open}))  // one that ended after the opening has trained
+  if (!gone.empty() && !server_.check({open}))  // a rank that ended after the opening has trained
     throw RankFailed("make_store: " + gone + " while the ranks met at " + address_of(world_) +
                      ". Look at what its process printed, and why it ended.");
   if (!is_open)

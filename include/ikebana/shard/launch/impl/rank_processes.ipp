@@ -4,12 +4,47 @@
 #include <cstddef>
 #include <cstdlib>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/posix/child.hpp>
 #include <ikebana/posix/terminal.hpp>
 #include <ikebana/shard/launch/rank_processes.hpp>
 
 namespace ikebana::detail {
 
-/// This process's variables, with those of one rank of `launch`.
+IKEBANA_INLINE void StderrRelay::add(const std::string& text) {
+  open_ += text;
+  const std::size_t end = open_.find_last_of("\r\n");
+  if (end != open_.npos) pass(end + 1);
+  if (open_.size() > max_open) flush();
+}
+
+IKEBANA_INLINE std::string StderrRelay::tail(const std::string& indent) const {
+  std::string text;
+  for (const std::string& line : lines_) text += indent + line + "\n";
+  if (!last_.empty()) text += indent + last_ + "\n";
+  return text;
+}
+
+IKEBANA_INLINE void StderrRelay::pass(std::size_t count) {
+  if (count == 0) return;
+  write_to_stderr(std::string_view(open_).substr(0, count));
+  for (const char c : std::string_view(open_).substr(0, count)) keep(c);
+  open_.erase(0, count);
+}
+
+IKEBANA_INLINE void StderrRelay::keep(char c) {
+  if (c == '\r') {  // e.g. of a progress bar, which overwrites its line
+    returned_ = true;
+  } else if (c == '\n') {
+    if (!last_.empty()) lines_.push_back(last_);
+    if (lines_.size() > max_lines) lines_.pop_front();
+    last_.clear(), returned_ = false;
+  } else {
+    if (returned_) last_.clear(), returned_ = false;
+    if (last_.size() < max_columns) last_ += c;
+  }
+}
+
+/// This process's variables, with the variables of one rank of `launch`.
 inline std::vector<std::string> rank_environment(std::int64_t rank, std::int64_t size,
                                                  const Listener& listener) {
   std::vector<std::pair<std::string, std::string>> own{
@@ -138,7 +173,7 @@ IKEBANA_INLINE void RankProcesses::end_others() {
     // The rank that is the cause may not have ended yet.
     if (cause().end.code == exit_other_rank_failed && !is_late) return;
     ends_ = Clock::now();
-    if (was_passed_on(cause().end.signal)) return;  // to the others too, which are ending
+    if (was_passed_on(cause().end.signal)) return;  // also to the others, which are ending
     write_to_stderr("launch: " + described(cause()) + "; ending the other ranks.\n");
     signal_others(SIGTERM);
   } else if (Clock::now() > *ends_ + patience) {

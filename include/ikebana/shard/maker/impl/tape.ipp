@@ -23,7 +23,7 @@ IKEBANA_INLINE void Tape::add(TapeCall call) {
 
 IKEBANA_INLINE Tape::Storages Tape::replay(const std::set<StorageKey>& wanted) const {
   Storages real;
-  std::map<std::size_t, std::set<StorageKey>> last;  // that a call is the last one to use
+  std::map<std::size_t, std::set<StorageKey>> last;  // storages that a call is the last to use
   const std::set<std::size_t> calls = calls_of(wanted);
   std::set<StorageKey> used = wanted;
   for (auto i = calls.rbegin(); i != calls.rend(); ++i)
@@ -69,7 +69,7 @@ IKEBANA_INLINE void Tape::call_again(const TapeCall& call, Storages& real) const
 
 IKEBANA_INLINE std::set<std::size_t> Tape::calls_of(const std::set<StorageKey>& wanted) const {
   std::set<std::size_t> calls;
-  std::vector<std::pair<StorageKey, std::size_t>> pending;  // the storage before that call
+  std::vector<std::pair<StorageKey, std::size_t>> pending;  // a storage before that call
   for (StorageKey key : wanted) pending.emplace_back(key, calls_.size());
   while (!pending.empty()) {
     const auto [key, end] = pending.back();

@@ -1,17 +1,21 @@
 #pragma once
-// Sockets that listen for connections of processes on this machine.
+// Sockets: one that listens for processes of this machine, and a test whether an address answers.
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cstdint>
+#include <cstring>
+#include <string>
 
 namespace ikebana::detail {
 
-/// Sockets and pipes that a program started by this one is not to see.
+/// Closes a socket or pipe in programs that this one starts.
 inline void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
-/// The port at which an open descriptor listens for IPv4; 0 where it is no such socket.
+/// The port at which an open descriptor listens for IPv4; 0 if it is no such socket.
 std::int64_t listening_port(int descriptor);
 
 /// RAII: a socket that listens on 127.0.0.1, at a port that the system chose. Throws
@@ -30,8 +34,12 @@ class Listener {
   int descriptor_;
 };
 
+/// Connects to an address and closes the connection; it waits at most so many milliseconds for each
+/// of the host's addresses. Returns why it could not connect, or "" if it could.
+std::string reach(const std::string& host, const std::string& port, int milliseconds);
+
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/posix/impl/listener.ipp>
+#include <ikebana/posix/impl/sockets.ipp>
 #endif
