@@ -196,17 +196,17 @@ using first_unfit_t =
 
 /// The base that has a hook.
 template <class Hook>
-struct base_of;
-#define IKEBANA_BASE_OF(name, tier, Base, ...) \
-  template <>                                  \
-  struct base_of<hook::name> {                 \
-    using type = Base;                         \
+struct hook_base;
+#define IKEBANA_HOOK_BASE(name, tier, Base, ...) \
+  template <>                                    \
+  struct hook_base<hook::name> {                 \
+    using type = Base;                           \
   };
-IKEBANA_EACH_HOOK(IKEBANA_BASE_OF)
-#undef IKEBANA_BASE_OF
+IKEBANA_EACH_HOOK(IKEBANA_HOOK_BASE)
+#undef IKEBANA_HOOK_BASE
 /// True if mechanisms of the axis are asked the hook.
 template <class Hook, class Axis>
-inline constexpr bool is_asked = has_base<HooksOf<Axis>, typename base_of<Hook>::type>;
+inline constexpr bool is_asked = has_base<HooksOf<Axis>, typename hook_base<Hook>::type>;
 template <class Hook>
 struct asked_of {
   template <class Axis>
