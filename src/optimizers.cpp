@@ -1,16 +1,13 @@
 // Optimizers, and what changes rates and gradients.
 #include <ikebana/average/impl/averages.ipp>
 #include <ikebana/average/impl/ema.ipp>
-#include <ikebana/average/impl/flags.ipp>
 #include <ikebana/average/impl/swa.ipp>
-#include <ikebana/average/impl/windows.ipp>
 #include <ikebana/clip/impl/clip_grad_norm.ipp>
 #include <ikebana/clip/impl/clip_grad_value.ipp>
 #include <ikebana/clip/impl/grad_norm.ipp>
 #include <ikebana/clip/impl/inspect_gradients.ipp>
 #include <ikebana/clip/impl/layout.ipp>
 #include <ikebana/clip/impl/skip_spikes.ipp>
-#include <ikebana/clip/impl/spike_window.ipp>
 #include <ikebana/clip/impl/total_norm.ipp>
 #include <ikebana/optimizer/blockwise/impl/blockwise.ipp>
 #include <ikebana/optimizer/blockwise/impl/blockwise_operators.ipp>

@@ -1,7 +1,6 @@
 #pragma once
 // The policy Accumulate<Fit<>> and its mechanism: microbatches that fit into memory.
 #include <ikebana/accumulate/fit_attempts.hpp>
-#include <ikebana/accumulate/fit_memory.hpp>
 #include <ikebana/accumulate/fit_plan.hpp>
 #include <ikebana/hooks.hpp>
 

@@ -1,10 +1,117 @@
 #pragma once
 // Moving averages of tensors, updated in place.
 #include <array>
-#include <ikebana/average/device_update.hpp>
-#include <ikebana/average/windows.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
+
+/// Whether the average stays as it is, whether it begins with this value, and the weight of the new
+/// value. If only the device knows, they are tensors, which are made before the update.
+struct AverageFlags {
+  bool on_host = true, is_first = true, is_rejected = false;
+  double weight = 1;  ///< of the new value
+  /// On the device, if on_host is false; `updates_on_device` is the number of updates, 0 or 1.
+  at::Tensor rejected_on_device, weight_on_device, updates_on_device;
+
+  AverageFlags() = default;
+  /// `updates` is the number of averages so far, and `weight_of` the weight of the next value where
+  /// there were that many, as a double and as a tensor of one. `first_copies`: the first is 1.
+  template <class WeightOf>
+  AverageFlags(const at::Tensor& found_inf, const at::Tensor& updates, bool first_copies,
+               const WeightOf& weight_of) {
+    on_host = readable(updates) && (!found_inf.defined() || readable(found_inf));
+    if (on_host) {
+      is_first = first_copies && number(updates) == 0;
+      is_rejected = found_inf.defined() && number(found_inf) != 0;
+      weight = weight_of(number(updates));
+    } else {
+      rejected_on_device =
+          found_inf.defined() ? found_inf != 0 : at::zeros_like(updates, at::kBool);
+      weight_on_device = weight_of(updates.to(at::kDouble));
+      if (first_copies) weight_on_device = weight_on_device.masked_fill(updates == 0, 1);
+      updates_on_device = rejected_on_device.logical_not().to(at::kLong);
+    }
+  }
+  /// Of a step that takes no average.
+  static AverageFlags none();
+  void count(at::Tensor& updates) const noexcept;
+};
+
+/// True for 16-bit values, whose average is FP32: in 16 bits a small weight would round away.
+bool average_is_wide(const at::Tensor& value);
+/// Memory for the average of a value.
+at::Tensor average_like(const at::Tensor& value);
+/// Tensors of these shapes that share memory, to be used one after the other.
+Tensors shared_like(const Tensors& all);
+
+/// Averages that are updated together, with what they are averages of.
+struct AverageWindow {
+  std::vector<std::size_t> indices = {};
+  Tensors averages = {}, values = {}, as_fp32 = {};  // of 16-bit values, in FP32
+  std::int64_t bytes = 0;
+
+  void add(std::size_t i, const at::Tensor& average, const at::Tensor& value);
+};
+/// Gives all of them scratch of FP32, which they share.
+void share_fp32(std::vector<AverageWindow>& windows);
+/// While it exists, a window's tensors are used.
+class AverageWindowInUse {
+ public:
+  AverageWindowInUse(StateStorage* storage, const AverageWindow& some,
+                     bool writes_values = false) noexcept;
+  ~AverageWindowInUse();
+  AverageWindowInUse(const AverageWindowInUse&) = delete;
+  AverageWindowInUse& operator=(const AverageWindowInUse&) = delete;
+
+ private:
+  StateStorage* storage_;
+  const AverageWindow& some_;
+};
+
+/// Computes into scratch and selects on the device: arithmetic, such as a weight of 0, would not
+/// keep every bit if the update is rejected. `each(averaged, copied)` calls `averaged(average,
+/// value, as_fp32)` for each average, then `copied(average, value)` for what is only copied.
+class DeviceUpdate {
+ public:
+  void clear() noexcept { scratch_.clear(), weights_.clear(), rejected_.clear(); }
+  /// Makes all allocations of the update.
+  template <class Each>
+  void prepare(const AverageFlags& flags, const Each& each) {
+    if (scratch_.empty()) {
+      Tensors all;
+      each([&](at::Tensor& to, const auto&...) { all.push_back(to); }, [](const auto&...) {});
+      scratch_ = shared_like(all);
+    }
+    weights_.clear(), rejected_.clear();
+    auto reject = [&](at::Tensor& to, const auto&...) {
+      rejected_.push_back(flags.rejected_on_device.to(to.device()));
+    };
+    each(
+        [&](at::Tensor& to, const auto&...) {
+          weights_.push_back(flags.weight_on_device.to(to.options()));
+          reject(to);
+        },
+        reject);
+  }
+  template <class Each>
+  void update(const Each& each) noexcept {
+    std::size_t k = 0;
+    each(
+        [&](at::Tensor& to, const at::Tensor& value, const at::Tensor& as_fp32) {
+          at::lerp_out(scratch_[k], to, as_fp32.defined() ? as_fp32.copy_(value) : value,
+                       weights_[k]);
+          at::where_out(to, rejected_[k], to, scratch_[k]);
+          ++k;
+        },
+        [&](at::Tensor& to, const at::Tensor& value) {
+          at::where_out(to, rejected_[k], to, value);
+          ++k;
+        });
+  }
+
+ private:
+  Tensors scratch_, weights_, rejected_;  // one per average
+};
 
 /// The averages of a list of tensors; each is made when its tensor is added. Where a storage keeps
 /// the state of optimizers, it keeps averages too, and they are updated in its windows.

@@ -1,10 +1,37 @@
 #pragma once
 // The base of policies that average the weights: EMA and SWA.
-#include <ikebana/average/exchange.hpp>
+#include <ikebana/average/averages.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <string>
 
 namespace ikebana::detail {
+
+/// Exchanges averages and values for its lifetime. Calls `mark_stale` after each exchange.
+template <class Refresh>
+class ExchangeGuard {
+ public:
+  ExchangeGuard(std::vector<Averages*> all, Refresh mark_stale)
+      : all_(std::move(all)), mark_stale_(mark_stale) {
+    for (auto* averages : all_) scratch_.push_back(averages->scratch());
+    exchange(/*back=*/false);
+  }
+  ~ExchangeGuard() { exchange(/*back=*/true); }
+  ExchangeGuard(const ExchangeGuard&) = delete;
+  ExchangeGuard& operator=(const ExchangeGuard&) = delete;
+
+ private:
+  void exchange(bool back) noexcept {
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const std::size_t i = back ? all_.size() - 1 - k : k;
+      all_[i]->exchange(scratch_[i], back);
+    }
+    mark_stale_();
+  }
+
+  std::vector<Averages*> all_;
+  Refresh mark_stale_;
+  std::vector<Tensors> scratch_;
+};
 
 /// Averages of the master weights, and of the model's buffers where `values.use_buffers`. Which
 /// steps count, and how much each, is the policy's.
