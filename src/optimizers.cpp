@@ -18,15 +18,14 @@
 #include <ikebana/optimizer/engine/impl/by_operators.ipp>
 #include <ikebana/optimizer/engine/impl/cut_parameter.ipp>
 #include <ikebana/optimizer/engine/impl/fallback_optimizer.ipp>
-#include <ikebana/optimizer/engine/impl/group_schedule.ipp>
+#include <ikebana/optimizer/impl/group.ipp>
 #include <ikebana/optimizer/engine/impl/low_precision_update.ipp>
 #include <ikebana/optimizer/engine/impl/optimizer_state.ipp>
-#include <ikebana/optimizer/engine/impl/optimizer_values.ipp>
-#include <ikebana/optimizer/engine/impl/parameter_buckets.ipp>
-#include <ikebana/optimizer/engine/impl/parameter_updates.ipp>
+#include <ikebana/optimizer/engine/impl/policy_values.ipp>
+#include <ikebana/optimizer/engine/impl/grouped.ipp>
+#include <ikebana/optimizer/engine/impl/per_parameter.ipp>
 #include <ikebana/optimizer/engine/impl/scratch.ipp>
 #include <ikebana/optimizer/engine/impl/step_counts.ipp>
-#include <ikebana/optimizer/engine/impl/update_in_parts.ipp>
 #include <ikebana/optimizer/impl/adadelta.ipp>
 #include <ikebana/optimizer/impl/adafactor.ipp>
 #include <ikebana/optimizer/impl/adagrad.ipp>
@@ -35,7 +34,6 @@
 #include <ikebana/optimizer/impl/adamw.ipp>
 #include <ikebana/optimizer/impl/adamw8bit.ipp>
 #include <ikebana/optimizer/impl/asgd.ipp>
-#include <ikebana/optimizer/impl/group.ipp>
 #include <ikebana/optimizer/impl/lamb.ipp>
 #include <ikebana/optimizer/impl/lion.ipp>
 #include <ikebana/optimizer/impl/muon.ipp>
@@ -46,7 +44,6 @@
 #include <ikebana/optimizer/impl/sgd.ipp>
 #include <ikebana/optimizer/impl/sparse_adam.ipp>
 #include <ikebana/optimizer/libtorch/impl/libtorch_state.ipp>
-#include <ikebana/optimizer/libtorch/impl/libtorch_types.ipp>
 #include <ikebana/optimizer/matrices/impl/adafactor_slices.ipp>
 #include <ikebana/optimizer/matrices/impl/matrix_rounds.ipp>
 #include <ikebana/optimizer/matrices/impl/newton_schulz.ipp>

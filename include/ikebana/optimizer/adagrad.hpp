@@ -19,8 +19,6 @@ struct Adagrad {
   std::vector<Group> groups = {};        ///< parameters with values of their own
 };
 
-namespace detail {}  // namespace detail
-
 template <>
 struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
   explicit Mechanism(Adagrad v);

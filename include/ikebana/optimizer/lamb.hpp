@@ -19,8 +19,6 @@ struct LAMB {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
-namespace detail {}  // namespace detail
-
 template <>
 struct Mechanism<LAMB> : detail::ByOperators<LAMB> {
   explicit Mechanism(LAMB v);

@@ -5,8 +5,7 @@
 namespace ikebana {
 
 IKEBANA_INLINE Mechanism<SGD>::Mechanism(SGD v)
-    : GroupedOptimizer(v, {{"momentum_buffer"}},
-                       detail::OptimizerValues<SGD>(v).any_momentum() ? 1 : 0) {
+    : GroupedOptimizer(v, {{"momentum_buffer"}}, values_of(v).any_momentum() ? 1 : 0) {
   rate_is_number_ = true;
   check_values();
 }

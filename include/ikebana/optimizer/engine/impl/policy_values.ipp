@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/engine/optimizer_values.hpp>
+#include <ikebana/optimizer/engine/policy_values.hpp>
 
 namespace ikebana::detail {
 
