@@ -44,7 +44,6 @@
 #include <ikebana/optimizer/impl/sgd.ipp>
 #include <ikebana/optimizer/impl/sparse_adam.ipp>
 #include <ikebana/optimizer/libtorch/impl/libtorch_state.ipp>
-#include <ikebana/optimizer/matrices/impl/adafactor_slices.ipp>
 #include <ikebana/optimizer/matrices/impl/matrix_rounds.ipp>
 #include <ikebana/optimizer/matrices/impl/newton_schulz.ipp>
 #include <ikebana/schedule/impl/constant.ipp>

@@ -1,40 +1,12 @@
 #pragma once
-// AdamW8bit, and its update in one pass over the memory of a parameter on a CPU.
+// The update of AdamW8bit on a CPU: one pass over the memory of a parameter.
 #include <array>
 #include <ikebana/detail/parallel.hpp>
 #include <ikebana/detail/slice.hpp>
-#include <ikebana/hooks/arguments.hpp>
 #include <ikebana/optimizer/blockwise/dynamic_map.hpp>
 #include <ikebana/optimizer/engine/cut_parameter.hpp>
-#include <ikebana/optimizer/group.hpp>
 
-namespace ikebana {
-
-/// AdamW with both moments in 8 bits per element, in blocks that share a scale. State:
-/// 2 + 8 / block_size bytes per element instead of AdamW's 8. Each block is divided by its largest
-/// magnitude and rounded to the nearest of 256 values (dynamic_map.hpp), which are dense near zero.
-/// The update is computed in single precision from moments that are rounded only afterwards. A
-/// second moment that is not 0 is never rounded to 0, since Adam divides by its root. Parameters of
-/// fewer than `min_8bit_size` elements keep FP32 moments. Cost: one pass over memory on a CPU; some
-/// thirty operators per parameter on other devices. Fields and defaults as AdamW; the sizes as in
-/// torchao and bitsandbytes, and fixed when the trainer is made. PyTorch has no such optimizer.
-/// Source: Dettmers et al., arXiv:2110.02861.
-struct AdamW8bit {
-  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
-  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
-  double eps = 1e-8;                           ///< added to the denominator
-  double weight_decay = 1e-2;                  ///< decoupled: takes lr * weight_decay * parameter
-  bool maximize = false;                       ///< maximises the loss instead
-  std::int64_t block_size = 256;               ///< elements that share a scale, from 16 on
-  std::int64_t min_8bit_size = 4096;           ///< elements; smaller parameters keep FP32 moments
-  std::vector<Group> groups = {};              ///< parameters with values of their own
-
-  static constexpr std::int64_t max_block_size = 4096;  ///< elements; the largest block_size
-  /// Of a whole parameter of so many elements.
-  bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
-};
-
-namespace detail {
+namespace ikebana::detail {
 
 /// The blocks of a slice. They are counted from the first element of the whole parameter, so the
 /// first and the last one may have elements in the slices of other ranks.
@@ -56,6 +28,14 @@ struct BlockRange {
   std::int64_t block_at(int e) const;
 };
 
+/// The values of AdamW8bit that no group changes.
+struct BlockValues {
+  std::int64_t block_size;  ///< at most `max_block_size`
+  bool maximize;
+};
+/// Elements; a block's two moments are on the stack while it is updated.
+inline constexpr std::int64_t max_block_size = 4096;
+
 /// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
 inline constexpr float min_scale = std::numeric_limits<float>::min();
 
@@ -70,7 +50,7 @@ class BlockwisePass {
  public:
   /// `edges` (2, 2, block_size), of the first and the last block: what the moments of a shared one
   /// are before they are encoded; undefined: no block is shared.
-  BlockwisePass(const ParameterUpdate& update, const AdamW8bit& v, const BlockRange& blocks,
+  BlockwisePass(const ParameterUpdate& update, const BlockValues& v, const BlockRange& blocks,
                 const at::Tensor& edges = {}) noexcept
       : update_(update),
         blocks_(blocks),
@@ -92,8 +72,8 @@ class BlockwisePass {
     const std::int64_t blocks = std::max<std::int64_t>(1, (1 << 14) / block_size_);
     in_parallel(data_of<T>(update_.parameter()), blocks_.count, blocks,
                 [this](std::int64_t i, std::int64_t end) noexcept {
-                  alignas(64) float first[AdamW8bit::max_block_size];
-                  alignas(64) float second[AdamW8bit::max_block_size];
+                  alignas(64) float first[max_block_size];
+                  alignas(64) float second[max_block_size];
                   for (; i < end; ++i) update_block(i, first, second);
                 });
   }
@@ -180,9 +160,7 @@ class BlockwisePass {
   float step_size_, root_correction_, eps_;
 };
 
-}  // namespace detail
-
-}  // namespace ikebana
+}  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/blockwise/impl/blockwise.ipp>

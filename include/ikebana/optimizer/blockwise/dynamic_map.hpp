@@ -2,6 +2,7 @@
 // An 8-bit code for values in [-1, 1] or [0, 1], finest near zero, where most moments are.
 #include <array>
 #include <cstdint>
+#include <ikebana/detail/torch.hpp>
 #include <vector>
 
 namespace ikebana::detail {
@@ -39,6 +40,30 @@ class DynamicMap {
 };
 
 const DynamicMap& dynamic_map(bool is_signed);
+
+/// The two dynamic maps as tensors on a device.
+class DeviceMaps {
+ public:
+  struct Map {
+    at::Tensor values, bounds;  ///< DynamicMap::values and the finite DynamicMap::bounds
+  };
+  void prepare(c10::Device device);
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    for (const Map& map : maps_)
+      if (map.values.defined()) visit(map.values), visit(map.bounds);
+  }
+  /// The map of the first moment (0) or the second (1).
+  const Map& operator[](std::size_t moment) const { return maps_[moment]; }
+
+ private:
+  /// On a CPU the map's own memory, without an operator, since a recorded step may be the first
+  /// that needs it.
+  static at::Tensor on_device(const std::array<float, DynamicMap::size>& all, std::int64_t n,
+                              c10::Device device);
+
+  std::array<Map, 2> maps_;
+};
 
 }  // namespace ikebana::detail
 

@@ -11,9 +11,9 @@ namespace ikebana::detail {
 /// each parameter; memory for four blocks of each, in single precision.
 class SharedBlocks {
  public:
-  SharedBlocks(std::vector<CutParameter>& all, const AdamW8bit& v, const DeviceMaps& maps,
+  SharedBlocks(std::vector<CutParameter>& all, std::int64_t block_size, const DeviceMaps& maps,
                RankGroup& ranks)
-      : all_(all), v_(v), maps_(maps), ranks_(ranks) {}
+      : all_(all), block_size_(block_size), maps_(maps), ranks_(ranks) {}
 
   /// `update(parameter, blocks, edges...)` updates a slice; in `edges` it leaves the moments of its
   /// first and last block.
@@ -23,8 +23,8 @@ class SharedBlocks {
       const Slice& slice = one.slice();
       const bool in_8_bits = one.state(2).defined();
       const std::int64_t elements = one.state(0).numel();
-      const BlockRange blocks = in_8_bits ? BlockRange::of(slice, v_.block_size)
-                                          : BlockRange::of_whole(elements, v_.block_size);
+      const BlockRange blocks = in_8_bits ? BlockRange::of(slice, block_size_)
+                                          : BlockRange::of_whole(elements, block_size_);
       if (in_8_bits) add(one, blocks);
       one.write([&](const ParameterUpdate& of_one) {
         if (in_8_bits) update(of_one, blocks, shared_.back().edges);
@@ -53,7 +53,7 @@ class SharedBlocks {
                         const at::Tensor& to) const;
 
   std::vector<CutParameter>& all_;
-  const AdamW8bit& v_;
+  std::int64_t block_size_;
   const DeviceMaps& maps_;
   RankGroup& ranks_;
   std::vector<Shared> shared_;  // those in 8 bits
