@@ -17,8 +17,9 @@ namespace ikebana {
 /// `max_skips` spikes in a row throw NonFinite. A norm that is not finite is an error, or with
 /// `error_if_nonfinite = false` a step without an update, as with GradNorm. The norm is that of the
 /// gradients as the policies before this one left them. Cost: one pass over the gradients, nothing
-/// beside ClipGradNorm or GradNorm; about 30 operators on `window` numbers, on the device; no wait
-/// for it. PaLM (arXiv:2204.02311, section 5.1) skips the batches around spikes by hand.
+/// if the recipe has ClipGradNorm or GradNorm; about 30 operators on `window` numbers, on the
+/// device; no wait for it. PaLM (arXiv:2204.02311, section 5.1) skips the batches around spikes by
+/// hand.
 struct SkipSpikes {
   std::int64_t window = 128;       ///< steps that a spike is compared with
   double zscore = 6;               ///< standard deviations above the mean that are allowed
@@ -32,14 +33,14 @@ struct Spike {
   double loss = 0;         ///< its loss
   double norm = 0;         ///< its norm of all gradients
   double loss_zscore = 0;  ///< standard deviations of the loss above the mean of the window
-  double norm_zscore = 0;  ///< those of the norm
-  std::optional<BatchPosition> position = {};  ///< of its batch, where `fit` or the caller knew it
+  double norm_zscore = 0;  ///< standard deviations of the norm above the mean of the window
+  std::optional<BatchPosition> position = {};  ///< of its batch, if `fit` or the caller knew it
 };
 
 namespace detail {
 
-/// The loss and the norm of the last steps that were made, and the last steps that were skipped. A
-/// step computes what follows from it in `judge` and `prepare`, and `commit` stores that.
+/// The loss and the norm of the last steps that were made, and the last steps that were skipped.
+/// `judge` and `prepare` compute how a step changes them, and `commit` stores that.
 class SpikeWindow {
  public:
   static constexpr std::int64_t kept_skips = 64;
@@ -47,30 +48,31 @@ class SpikeWindow {
 
   /// Memory for `window` steps, on a device.
   void begin(std::int64_t window, c10::Device device);
-  /// `now`: the loss and the norm of this step. Whether one of them lies more than `zscore`
-  /// standard deviations above the mean of the window, once that is full: one Bool. A deviation
-  /// below a thousandth of the mean counts as that.
+  /// `now`: the loss and the norm of this step. Returns one Bool: true if one of them lies more
+  /// than `zscore` standard deviations above the mean of the window and the window is full. A
+  /// deviation below a thousandth of the mean counts as a thousandth of the mean.
   const at::Tensor& judge(const at::Tensor& now, double zscore, const at::Tensor& rejected);
-  /// One float: whether this step makes more than `max_skips` in a row.
+  /// Returns one float: not 0 if this step makes more than `max_skips` in a row.
   at::Tensor too_many(std::int64_t max_skips) const;
-  /// Computes what the step changes: a step that is made enters the window, and a spike the list.
+  /// Computes the change by this step: a step that is made enters the window, a spike enters the
+  /// list.
   void prepare(const at::Tensor& rejected, const std::optional<BatchPosition>& position);
   /// Allocates nothing.
   void commit() noexcept;
   void forget() noexcept { next_.clear(), now_.reset(); }
   bool has_judged() const noexcept { return now_.defined(); }
 
-  /// How many spikes there were. Waits for the device.
+  /// The number of spikes so far. Waits for the device.
   std::int64_t skipped() const { return static_cast<std::int64_t>(number(skipped_)); }
-  /// The last of them, one row each, oldest first, on the host: the loss, the norm and their
-  /// scores; and the step, and the epoch and the batch or -1. Waits for the device.
+  /// The last spikes, one row each, oldest first, on the host: the loss, the norm and their scores;
+  /// and the step, the epoch and the batch, or -1 if these are not known. Waits for the device.
   std::pair<at::Tensor, at::Tensor> rows() const;
 
   void state(Archive& archive);
 
  private:
   std::array<at::Tensor*, 4> counts() { return {&recorded_, &in_row_, &skipped_, &steps_}; }
-  /// A copy of `table`, in which this is the row of that number, counted around.
+  /// A copy of `table` in which `row` replaces the row of index `number` modulo the length.
   static at::Tensor with_row(const at::Tensor& table, const at::Tensor& number,
                              const at::Tensor& row);
   at::Tensor place(const std::optional<BatchPosition>& position) const;
@@ -119,9 +121,9 @@ struct Mechanism<SkipSpikes> : detail::TotalNorm<SkipSpikes> {
   void end_step(const StepGradients&, Report&) noexcept { window_.commit(); }
   void abort() noexcept { window_.forget(); }
 
-  /// How many steps were skipped as spikes. Waits for the device.
+  /// The number of steps that were skipped as spikes. Waits for the device.
   std::int64_t skipped() const { return window_.skipped(); }
-  /// The last 64 of them, oldest first. Waits for the device.
+  /// The last 64 skipped steps, oldest first. Waits for the device.
   std::vector<Spike> skips() const;
   std::string describe() const;
   void state(Archive& archive, const Masters&) { window_.state(archive); }

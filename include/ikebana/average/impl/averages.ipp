@@ -160,7 +160,7 @@ IKEBANA_INLINE void Averages::exchange(Tensors& scratch, bool back) noexcept {
 }
 
 IKEBANA_INLINE void Averages::take_values() {
-  for (const AverageWindow& some : wide_)  // the elements of all others are exchanged
+  for (const AverageWindow& some : wide_)  // all others have exchanged their elements
     for (std::size_t j = 0; j < some.averages.size(); ++j)
       some.averages[j].copy_(some.values[j].detach());
 }
