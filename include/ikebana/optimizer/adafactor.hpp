@@ -7,15 +7,16 @@
 namespace ikebana {
 
 /// Adam without a first moment, whose second moment is factored into means over rows and columns of
-/// the last two dimensions. State of an (n, m) matrix: n + m elements, where Adam has 2 n m;
-/// vectors keep an unfactored second moment; one step count. Steps are relative to the RMS of a
+/// the last two dimensions. State: n + m elements for an (n, m) matrix, instead of Adam's 2 n m; an
+/// unfactored second moment for a vector; and one step count. Steps are relative to the RMS of a
 /// parameter. Cost: about six passes over memory, and scratch for the largest parameter. Fields and
 /// defaults as torch.optim.Adafactor; without a value, `eps.first` is the dtype's machine epsilon.
 /// Source: Shazeer and Stern, arXiv:1804.04235.
 struct Adafactor {
   double lr = 1e-2;           ///< largest rate relative to the parameter's RMS
   double beta2_decay = -0.8;  ///< in step t the second moment's decay is 1 - t^beta2_decay
-  /// The least second moment's root, and the least RMS of a parameter that a step is relative to.
+  /// Lower bounds: of the second moment's root, and of the parameter's RMS that steps are relative
+  /// to.
   std::pair<std::optional<double>, double> eps = {std::nullopt, 1e-3};
   double d = 1;                    ///< largest RMS of an update before the rate is applied
   double weight_decay = 0;         ///< decoupled: takes lr * weight_decay * parameter

@@ -26,7 +26,7 @@ struct AdamW8bit {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 
   static constexpr std::int64_t max_block_size = 4096;  ///< elements; the largest block_size
-  /// Of a whole parameter of so many elements.
+  /// True if a whole parameter of `elements` elements has 8-bit moments.
   bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
 };
 
@@ -51,14 +51,14 @@ struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
   }
 
  private:
-  /// Before an update by operators. Returns the bytes of their scratch.
+  /// Prepares an update by operators. Returns the bytes of their scratch.
   std::int64_t prepare_operators(const at::Tensor& p);
-  /// Two moments, and for those in 8 bits the largest magnitude of each block.
+  /// The two moments, and the largest magnitude of each block of an 8-bit moment.
   static std::vector<detail::Slot> state_slots(const AdamW8bit& v);
   static Slice cut_of_blocks(const at::Tensor& state, const Slice& of_master, std::int64_t size);
   void check_values() const;
 
-  std::int64_t block_size_, min_8bit_size_;  // with which the state was made
+  std::int64_t block_size_, min_8bit_size_;  // the values with which the state was made
   detail::DeviceMaps maps_;
 };
 

@@ -15,8 +15,8 @@ namespace ikebana::detail {
 template <class Policy>
 concept updates_some = requires(Policy policy) { policy.match, policy.otherwise; };
 
-/// Throws BadValue where the field `otherwise` of one of the policies was set: within Combined it
-/// would have no effect.
+/// Throws BadValue if the field `otherwise` of one of the policies was set: it has no effect within
+/// Combined.
 template <class... Policies>
 void check_fallback_is_unused(const Policies&... policies) {
   auto check = []<class Policy>(const Policy& policy) {
@@ -49,14 +49,15 @@ std::vector<std::string> sparse_embeddings(const Table& units) {
   return names;
 }
 
-/// An optimizer and its parameters. Rounded updates are written as those of the trainer's masters.
+/// One of the optimizers of Combined, and its parameters: it sees no others. Passes rounded updates
+/// on with the indices of the trainer's masters.
 template <class Policy>
 class OptimizerPart : UpdateRounding {
  public:
   typename without_fallback<Policy>::type mechanism;
   explicit OptimizerPart(Policy values) : mechanism(std::move(values)) {}
 
-  /// Takes the masters with `is_own(i)`.
+  /// Takes the masters for which `is_own(i)` is true.
   template <class IsOwn>
   void take(const Masters& all, const IsOwn& is_own) {
     rounding_ = all.rounding;
@@ -81,7 +82,7 @@ class OptimizerPart : UpdateRounding {
     refuse_slices<std::decay_t<decltype(mechanism)>>(masters_);
     mechanism.begin(masters_);
   }
-  /// `values` are the policy's; the caller may have changed them since the last step.
+  /// `values` are the values of the policy, which the caller may have changed since the last step.
   template <class Rate>
   void prepare(const Policy& values, const StepGradients& all, const Rate& rate) {
     mechanism.values = values;
@@ -142,8 +143,8 @@ class OptimizerPart : UpdateRounding {
   Update<typename without_fallback<Policy>::type> ask_;
   Masters masters_;
   StepGradients gradients_;
-  std::vector<std::size_t> place_;  // of each of the trainer's masters among these; or none
-  std::vector<std::size_t> index_;  // of each of these among the trainer's masters
+  std::vector<std::size_t> place_;  // index of each of the trainer's masters among these, or `none`
+  std::vector<std::size_t> index_;  // index of each of these among the trainer's masters
   UpdateRounding* rounding_ = nullptr;
 };
 
@@ -152,24 +153,24 @@ class OptimizerPart : UpdateRounding {
 namespace ikebana {
 
 /// Two optimizers in one policy: `first` updates the parameters for which `match` is true, `rest`
-/// the others; each with its own values, groups and state. PyTorch needs two optimizers, two
-/// schedules and two saved states for this. Without a rule, Muon updates what its own `match` is
-/// true for, and SparseAdam the weights of embeddings with sparse(true); other optimizers need one.
-/// A parameter that matches and that Muon's own `match` excludes goes to `rest`. Either may be any
-/// optimizer, Combined again included, but not InBackward; a field `otherwise` is left as it is.
-/// Cost: that of the two. Making the trainer throws BadValue where one of them would have no
-/// parameter. After torchrec's CombinedOptimizer.
+/// the others; each has its own values, groups and state. PyTorch needs two optimizers, two
+/// schedules and two saved states for this. If `match` is empty, Muon updates the parameters for
+/// which its own `match` is true, and SparseAdam the weights of embeddings with sparse(true); other
+/// optimizers need a rule. A parameter that matches but that Muon's own `match` excludes goes to
+/// `rest`. Either may be any optimizer, also a Combined, but not InBackward; the field `otherwise`
+/// must not be set. Cost: the sum of both. Making the trainer throws BadValue if one of them would
+/// have no parameter. After torchrec's CombinedOptimizer.
 template <class First, class Rest>
 struct Combined {
   ParameterRule match = {};  ///< which parameters `first` updates
-  First first = {};          ///< the optimizer of those, and its values
+  First first = {};          ///< the optimizer of these parameters, and its values
   Rest rest = {};            ///< the optimizer of all others, and its values
 };
 
 template <class First, class Rest>
 struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   using carries_out = Combined<First, Rest>;
-  static constexpr bool takes_divisor = true;  // each part is asked as it declares
+  static constexpr bool takes_divisor = true;  // each part is passed what it takes
   Combined<First, Rest> values;
   explicit Mechanism(Combined<First, Rest> v)
       : values(std::move(v)), first_(values.first), rest_(values.rest) {
@@ -284,7 +285,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     if constexpr (detail::updates_some<First>) first_rule_ = values.first.match;
     rule_ = values.match;
   }
-  /// Another rule may be assigned, as long as each parameter stays with its optimizer.
+  /// Throws BadValue if another rule was assigned by which a parameter changes its optimizer.
   void check_rule(const Masters& masters) {
     if (!has_other_rule()) return;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
@@ -310,8 +311,8 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
 
   detail::OptimizerPart<First> first_;
   detail::OptimizerPart<Rest> rest_;
-  ParameterRule rule_, first_rule_;  // that `is_first_` was made by
-  std::vector<bool> is_first_;       // of each master
+  ParameterRule rule_, first_rule_;  // the rules from which `is_first_` was made
+  std::vector<bool> is_first_;       // for each master
   std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
 };
 

@@ -66,8 +66,7 @@ struct Mechanism<ReduceLROnPlateau> : detail::WarmupSchedule<ReduceLROnPlateau> 
   /// of them reaches `min_lr`.
   double reduced(double rate) const;
 
-  ReduceLROnPlateau::Mode
-      mode_;  // when the trainer was made; `best_` is the best in this direction
+  ReduceLROnPlateau::Mode mode_;  // the mode by which `best_` was found
   double best_;
   std::int64_t bad_epochs_ = 0, cooldown_left_ = 0, reductions_ = 0;
 };

@@ -11,20 +11,20 @@ namespace ikebana::detail {
 /// The blocks of a slice. They are counted from the first element of the whole parameter, so the
 /// first and the last one may have elements in the slices of other ranks.
 struct BlockRange {
-  std::int64_t first = 0, count = 0;  ///< among those of the whole parameter
+  std::int64_t first = 0, count = 0;  ///< among the blocks of the whole parameter
   std::int64_t shift = 0;             ///< elements of the first block before the slice
-  std::int64_t elements = 0;          ///< of the slice
+  std::int64_t elements = 0;          ///< elements of the slice
   bool shares_first = false, shares_last = false;
 
   static BlockRange of(const Slice& slice, std::int64_t block_size);
-  /// The block's first element within the slice, and how many it has there.
+  /// The index of the block's first element within the slice, and its number of elements there.
   std::pair<std::int64_t, std::int64_t> elements_of(std::int64_t block,
                                                     std::int64_t block_size) const;
-  /// The same of elements that are all here.
+  /// The blocks of a parameter that is whole.
   static BlockRange of_whole(std::int64_t elements, std::int64_t block_size);
-  /// 0 for a first block that is shared, 1 for a last one, -1 for others.
+  /// Returns 0 for a first block that is shared, 1 for a last block that is shared, -1 for others.
   int edge(std::int64_t block) const;
-  /// The block that is that edge; -1: no block is.
+  /// Returns the block that is edge `e`, or -1 if no block is.
   std::int64_t block_at(int e) const;
 };
 
@@ -33,13 +33,13 @@ struct BlockValues {
   std::int64_t block_size;  ///< at most `max_block_size`
   bool maximize;
 };
-/// Elements; a block's two moments are on the stack while it is updated.
+/// The most elements of a block: its two moments are on the stack while it is updated.
 inline constexpr std::int64_t max_block_size = 4096;
 
 /// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
 inline constexpr float min_scale = std::numeric_limits<float>::min();
 
-/// The codes of a block's moments, which share the scale `largest`.
+/// Computes the codes of a block's moment, whose scale is `largest`.
 void encode_block(bool is_first_moment, const float* from, std::int64_t n, float largest,
                   std::uint8_t* codes) noexcept;
 
@@ -48,8 +48,8 @@ void encode_block(bool is_first_moment, const float* from, std::int64_t n, float
 template <class T>
 class BlockwisePass {
  public:
-  /// `edges` (2, 2, block_size), of the first and the last block: what the moments of a shared one
-  /// are before they are encoded; undefined: no block is shared.
+  /// `edges` (2, 2, block_size): receives, for the first and the last block if they are shared, the
+  /// moments before they are encoded; undefined if no block is shared.
   BlockwisePass(const ParameterUpdate& update, const BlockValues& v, const BlockRange& blocks,
                 const at::Tensor& edges = {}) noexcept
       : update_(update),
@@ -109,7 +109,7 @@ class BlockwisePass {
     const auto place = 2 * blocks_.edge(i) + static_cast<std::int64_t>(slot);
     std::copy_n(from, n, edges_ + place * block_size_);
   }
-  /// In eight independent lanes, since a single running maximum would be a chain of dependencies.
+  /// Uses eight independent lanes, since a single running maximum would be a chain of dependencies.
   static float largest_of(const float* from, std::int64_t n) noexcept {
     std::array<float, 8> lanes{};
     std::int64_t k = 0;

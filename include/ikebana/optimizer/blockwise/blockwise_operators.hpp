@@ -8,9 +8,9 @@ namespace ikebana::detail {
 /// scratch.
 class BlockwiseOperators {
  public:
-  /// Of any slice of so many elements.
+  /// The bytes of scratch for any slice with as many elements as `p`.
   static std::int64_t scratch(const at::Tensor& p, std::int64_t block_size);
-  /// `blocks` and `edges` as of BlockwisePass.
+  /// `blocks` and `edges` are as for BlockwisePass.
   BlockwiseOperators(const ParameterUpdate& update, const BlockValues& v, const DeviceMaps& maps,
                      const BlockRange& blocks, at::Tensor edges = {});
   template <class Number>
@@ -33,7 +33,7 @@ class BlockwiseOperators {
 
  private:
   static at::Tensor flat(const at::Tensor& t) { return t.detach().as_strided({t.numel()}, {1}); }
-  /// The elements of a tensor that is padded to whole blocks.
+  /// The elements without the padding to whole blocks.
   at::Tensor unpadded(const at::Tensor& t) const { return t.narrow(0, blocks_.shift, n_); }
   at::Tensor by_block(const at::Tensor& padded) const { return padded.view({-1, v_.block_size}); }
   at::Tensor largest(std::size_t i) const { return update_.state(i + 2).view({-1, 1}); }
@@ -42,7 +42,7 @@ class BlockwiseOperators {
   void decode(std::size_t i);
   void encode(std::size_t i);
   void keep_edges(std::size_t i, const at::Tensor& moment);
-  /// Raises the code of what is not zero to at least 1.
+  /// Raises the code of every element that is not zero to at least 1.
   void keep_from_zero(const at::Tensor& moment);
 
   const ParameterUpdate& update_;

@@ -1,5 +1,5 @@
 #pragma once
-// The values of an optimizer's policy: what each group has, and which are refused.
+// The values of an optimizer's policy and of its groups, and the checks that refuse some.
 #include <cmath>
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/update.hpp>
@@ -9,39 +9,39 @@
 
 namespace ikebana::detail {
 
-/// Which fields a policy has besides `lr` and `groups`.
+/// The fields that a policy has besides `lr` and `groups`.
 struct OptimizerFields {
   bool decays, has_betas, has_eps, has_momentum;
   std::string (*policy)();  ///< the policy's name, for errors
 };
 
-/// Throws BadValue.
+/// Throws BadValue with this text.
 [[noreturn]] void refuse_value(const std::string& what);
 
-/// The values of any policy, for the duration of a call: what computes with them, or refuses them,
-/// is then plain code, which is not compiled for each policy.
+/// The values of any policy, for the duration of a call. The code that checks them or computes with
+/// them is therefore no template, and is not compiled for each policy.
 struct PolicyValues {
   OptimizerFields fields;
   double lr;
-  GroupNumbers numbers;  ///< without a group's values, before the schedule
+  GroupNumbers numbers;  ///< of the policy, without a group's values and the schedule
   const std::vector<Group>& groups;
 
-  /// Throws BadValue. `of`: "" for the policy's values, or "a group's ".
+  /// Throws BadValue with a text about `name`. `of`: "" for the policy's values, or "a group's ".
   static void check_not_negative(double value, const char* name, const char* of);
-  /// These throw BadValue: for the lr, the weight decay and the values of groups, and for others.
+  /// These throw BadValue for values that are refused. `check_rate` checks the lr, the weight decay
+  /// and all values of groups.
   void check_rate() const;
   void check_betas() const;
   void check_eps() const;
-  /// The learning rate of a group in this step. Throws BadValue for one that is negative or not
-  /// finite.
+  /// The learning rate of a group in this step. Throws BadValue if it is negative or not finite.
   double checked_rate(std::size_t g, const RateRef& rate) const;
   /// The other numbers of a group in this step.
   GroupNumbers numbers_in_step(std::size_t g, const RateRef& rate) const;
-  /// Whether a group has a momentum, by the values.
+  /// True if the policy or a group has a momentum.
   bool any_momentum() const;
-  /// The same, or in this step.
+  /// True if the policy or a group has a momentum, by its values or in this step.
   bool any_momentum(const RateRef& rate) const;
-  /// The values that Adam has.
+  /// The text of the values that Adam has.
   std::string text_of_adam() const;
 
  private:

@@ -38,7 +38,7 @@ class AdafactorStep {
     return bytes(p.numel()) + 2 * bytes(c10::multiply_integers(reduced_shape(p, -1))) +
            bytes(c10::multiply_integers(reduced_shape(p, -2)));
   }
-  /// `Number` is double, or a tensor where the host may not read.
+  /// `Number` is double, or a tensor if the host may not read it.
   template <class Number>
   void update(const Number& lr, const Number& step) {
     if (v_.maximize) g_.neg_();
@@ -85,7 +85,7 @@ class AdafactorStep {
   const at::Tensor &p_, &g_;
 };
 
-/// The slot that holds means over dimension `dim` of a parameter: whether it fits, and a new one.
+/// The slot that holds means over dimension `dim` of a parameter: checks it, and makes it.
 template <int dim>
 bool means_match(const at::Tensor& state, const at::Tensor& p) {
   return p.dim() > 1 && state.sizes() == at::IntArrayRef(reduced_shape(p, dim)) &&
@@ -96,15 +96,15 @@ at::Tensor means_of(const at::Tensor& p, const Slice&) {
   return p.dim() > 1 ? at::zeros(reduced_shape(p, dim), p.options()) : at::Tensor();
 }
 
-/// Means over the rows of a matrix are the same on all ranks.
+/// All ranks have the same means over the rows of a matrix.
 inline Slice cut_of_columns(const at::Tensor& state, const Slice& of_master, std::int64_t) {
   return of_master.sizes.size() == 2 ? all_rows(state, of_master) : same_rows(state, of_master);
 }
 
-/// A rank has the means over columns of its own rows; means over the rows of a matrix, the mean of
-/// the former, and norms are summed over ranks: two sums for all parameters together, of m + 3
-/// numbers for an (n, m) matrix. Three passes over the parameters, of which the last two compute
-/// the change, since no rank has memory for those of all.
+/// Updates parameters that are cut among ranks. A rank has the means over columns of its own rows;
+/// means over the rows of a matrix, the mean of the column means, and norms are summed over ranks:
+/// two sums for all parameters together, of m + 3 numbers for an (n, m) matrix. Makes three passes
+/// over the parameters; the last two compute the change, since no rank has memory for all changes.
 class AdafactorSlices {
  public:
   AdafactorSlices(std::vector<CutParameter>& all, const Adafactor& values, RankGroup& ranks);
@@ -174,9 +174,9 @@ class AdafactorSlices {
   std::vector<CutParameter>& all_;
   const Adafactor& v_;
   RankGroup& ranks_;
-  std::vector<std::int64_t> begins_;  // of each matrix in its columns_
-  at::Tensor numbers_, norms_;  // by parameter: of the parameter and of row_var; of the change
-  at::Tensor columns_[2];       // those in Float, those in Double
+  std::vector<std::int64_t> begins_;  // the offset of each matrix in its columns_
+  at::Tensor numbers_, norms_;  // by parameter: sums of the parameter and of row_var; of the change
+  at::Tensor columns_[2];       // of Float matrices, of Double matrices
 };
 
 IKEBANA_INLINE AdafactorSlices::AdafactorSlices(std::vector<CutParameter>& all,

@@ -10,7 +10,7 @@
 
 namespace ikebana::detail {
 
-/// Those of LibTorch's optimizer that `Optimizer` is or derives from.
+/// The types of LibTorch's optimizer that `Optimizer` is or derives from.
 template <class Optimizer>
 struct libtorch_types {};
 #define IKEBANA_LIBTORCH_TYPES(Name)                   \
@@ -27,7 +27,7 @@ IKEBANA_LIBTORCH_TYPES(RMSprop);
 IKEBANA_LIBTORCH_TYPES(SGD);
 #undef IKEBANA_LIBTORCH_TYPES
 
-/// The options of an optimizer: those that it names, or LibTorch's.
+/// The options of an optimizer: the type that it names, or LibTorch's.
 template <class Optimizer>
 struct options_of : libtorch_types<Optimizer> {};
 template <class Optimizer>
@@ -38,7 +38,7 @@ struct options_of<Optimizer> {
 template <class Optimizer>
 concept has_options = requires { typename options_of<Optimizer>::Options; };
 
-/// Its state of a parameter. The base, which has no values, stands for no state.
+/// Its state of a parameter. The base class, which has no values, stands for no state.
 template <class Optimizer>
 struct param_state_of {
   using type = torch::optim::OptimizerParamState;
@@ -56,14 +56,14 @@ struct param_state_of<Optimizer> {
 template <class Optimizer>
 using param_state_t = typename param_state_of<Optimizer>::type;
 
-// Through the bases, in which these functions are public: after a TORCH_ARG they are private.
+// Returns the base class, in which these functions are public: after a TORCH_ARG they are private.
 
 torch::optim::OptimizerOptions& base_of(torch::optim::OptimizerOptions& options);
 const torch::optim::OptimizerOptions& base_of(const torch::optim::OptimizerOptions& options);
 torch::optim::OptimizerParamState& base_of(torch::optim::OptimizerParamState& state);
 const torch::optim::OptimizerParamState& base_of(const torch::optim::OptimizerParamState& state);
 
-/// LibTorch's own: their tensors have the shape and dtype of the parameter.
+/// True for LibTorch's own states, whose tensors have the shape and dtype of the parameter.
 template <class State>
 concept is_libtorch_state = std::is_same_v<State, torch::optim::AdamParamState> ||
                             std::is_same_v<State, torch::optim::AdamWParamState> ||
@@ -71,8 +71,8 @@ concept is_libtorch_state = std::is_same_v<State, torch::optim::AdamParamState> 
                             std::is_same_v<State, torch::optim::RMSpropParamState> ||
                             std::is_same_v<State, torch::optim::AdagradParamState>;
 
-/// The defined tensors of a parameter's state. Asks for those of LibTorch's optimizers directly,
-/// since an archive takes some ten microseconds.
+/// The defined tensors of a parameter's state. Asks LibTorch's own states directly, since an
+/// archive takes some ten microseconds.
 template <class State>
 Tensors tensors_of(const State& s) {
   Tensors all;
@@ -93,7 +93,7 @@ Tensors tensors_of(const State& s) {
 
 bool is_saved_number(const c10::IValue& v);
 
-/// `lr=0.01, alpha=0.99`: all options, or the lr where they cannot be written to an archive.
+/// `lr=0.01, alpha=0.99`: all options, or the lr if they cannot be written to an archive.
 template <class Options>
 std::string text_of(const Options& options) try {
   std::string text;
@@ -130,9 +130,10 @@ void save_state(Archive& archive, const std::string& name, const State& state) {
     }
   }
 }
-/// The number that was saved for `usual`, the value of a new state; of any type if that is none.
+/// The number that was saved, of the type of `usual`, the value of a new state; of any type if
+/// `usual` is not defined.
 c10::IValue loaded_number(const at::Tensor& saved, const c10::IValue& usual);
-/// A saved tensor, on the parameter's device.
+/// A copy of a saved tensor on the parameter's device.
 template <class State>
 at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
   if constexpr (is_libtorch_state<State>)
@@ -141,10 +142,10 @@ at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
                 c10::toString(p.scalar_type()), p.sizes());
   return saved.detach().to(p.device(), /*non_blocking=*/false, /*copy=*/true);
 }
-/// What was saved as `name.key`, by the key, which has no dot.
+/// The tensors that were saved as `name.key`, by key, which has no dot.
 StateDict saved_within(Archive& archive, const std::string& name);
-/// Makes the state of the parameter `name` from a saved one; null if none was saved, or if it does
-/// not fit, which is recorded.
+/// Makes the state of the parameter `name` from a saved one. Returns null if no state was saved, or
+/// if it does not fit, which the archive records.
 template <class State>
 std::unique_ptr<State> load_state(Archive& archive, const std::string& name, const at::Tensor& p) {
   const StateDict saved = saved_within(archive, name);

@@ -5,11 +5,12 @@
 
 namespace ikebana::detail {
 
-/// Elements of a part. All operators of an update find those of a few tensors in the cache.
+/// Elements of a part: a few such tensors fit into the cache, where all operators of an update then
+/// find them.
 inline constexpr std::int64_t elements_in_part = std::int64_t{1} << 16;
 
-/// True for a parameter of several parts, whose gradient and state lie in memory as it does; state
-/// of one element is of the whole parameter.
+/// True for a parameter of several parts whose gradient and state have its memory layout. State of
+/// one element belongs to the whole parameter.
 inline bool has_parts(const Bucket& b, std::size_t j) {
   const at::Tensor& p = b.parameters[j];
   if (p.numel() < 2 * elements_in_part || !p.is_non_overlapping_and_dense()) return false;
@@ -21,7 +22,8 @@ inline bool has_parts(const Bucket& b, std::size_t j) {
 }
 
 /// Calls `apply(update)` for each part of parameter `j`, whose update of an element depends on no
-/// other element. What the update makes of a number, it makes once.
+/// other element. Each part begins with the same numbers of one element; the last part's result
+/// stays.
 inline void update_in_parts(const Bucket& all, std::size_t j, Scratch& scratch,
                             const std::optional<at::Tensor>& divisor, ApplyUpdate apply) {
   const at::Tensor p = in_memory_order(all.parameters[j]), g = in_memory_order(all.gradients[j]);
