@@ -7,9 +7,9 @@
 
 namespace ikebana::detail {
 
-/// The dynamic tree data type of Dettmers et al., arXiv:2110.02861. It has 256 values: 0, 1, evenly
-/// spaced values in seven decades, in each twice as many as in the decade below. A signed map also
-/// has their negatives, and half as many in each decade.
+/// The dynamic tree data type of Dettmers et al., arXiv:2110.02861. It has 256 values: 0, 1, and
+/// evenly spaced values in seven decades, in each twice as many as in the decade below. A signed
+/// map also has their negatives, and half as many in each decade.
 class DynamicMap {
  public:
   static constexpr std::size_t size = 256;
