@@ -18,12 +18,11 @@
 #include <ikebana/optimizer/engine/impl/by_operators.ipp>
 #include <ikebana/optimizer/engine/impl/cut_parameter.ipp>
 #include <ikebana/optimizer/engine/impl/fallback_optimizer.ipp>
-#include <ikebana/optimizer/impl/group.ipp>
+#include <ikebana/optimizer/engine/impl/grouped.ipp>
 #include <ikebana/optimizer/engine/impl/low_precision_update.ipp>
 #include <ikebana/optimizer/engine/impl/optimizer_state.ipp>
-#include <ikebana/optimizer/engine/impl/policy_values.ipp>
-#include <ikebana/optimizer/engine/impl/grouped.ipp>
 #include <ikebana/optimizer/engine/impl/per_parameter.ipp>
+#include <ikebana/optimizer/engine/impl/policy_values.ipp>
 #include <ikebana/optimizer/engine/impl/scratch.ipp>
 #include <ikebana/optimizer/engine/impl/step_counts.ipp>
 #include <ikebana/optimizer/impl/adadelta.ipp>
@@ -34,6 +33,7 @@
 #include <ikebana/optimizer/impl/adamw.ipp>
 #include <ikebana/optimizer/impl/adamw8bit.ipp>
 #include <ikebana/optimizer/impl/asgd.ipp>
+#include <ikebana/optimizer/impl/group.ipp>
 #include <ikebana/optimizer/impl/lamb.ipp>
 #include <ikebana/optimizer/impl/lion.ipp>
 #include <ikebana/optimizer/impl/muon.ipp>

@@ -92,7 +92,7 @@ class ParameterBuckets {
   /// Throws BadValue for a parameter of a dtype for which fused operators have no kernels.
   static void check_dtype(const Masters& masters, std::size_t i);
   /// Throws BadValue: each replay would make again the state that a recorded step makes, and the
-  /// operators of a first update differ from those of later updates.
+  /// operators of a first update are not the operators of later updates.
   [[noreturn]] static void refuse_recording();
   void sort(const Masters& masters);
   /// Returns the last bucket of such parameters, or a new one if its window has no room.

@@ -5,8 +5,8 @@
 
 namespace ikebana::detail {
 
-/// Elements of a part: a few such tensors fit into the cache, where all operators of an update then
-/// find them.
+/// Elements of a part. A few tensors of this size stay in the cache from one operator of an update
+/// to the next.
 inline constexpr std::int64_t elements_in_part = std::int64_t{1} << 16;
 
 /// True for a parameter of several parts whose gradient and state have its memory layout. State of
