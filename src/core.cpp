@@ -1,6 +1,5 @@
 // What every trainer is made of.
 #include <ikebana/accumulate/impl/fit_attempts.ipp>
-#include <ikebana/accumulate/impl/fit_memory.ipp>
 #include <ikebana/accumulate/impl/fit_plan.ipp>
 #include <ikebana/advice/impl/explanation.ipp>
 #include <ikebana/advice/impl/savings.ipp>
@@ -48,7 +47,6 @@
 #include <ikebana/fit/impl/options.ipp>
 #include <ikebana/fit/impl/progress.ipp>
 #include <ikebana/fit/impl/state_keeper.ipp>
-#include <ikebana/freeze/impl/frozen.ipp>
 #include <ikebana/freeze/impl/units.ipp>
 #include <ikebana/hooks/impl/arguments.ipp>
 #include <ikebana/hooks/impl/common.ipp>

@@ -1,16 +1,13 @@
 // Optimizers, and what changes rates and gradients.
 #include <ikebana/average/impl/averages.ipp>
 #include <ikebana/average/impl/ema.ipp>
-#include <ikebana/average/impl/flags.ipp>
 #include <ikebana/average/impl/swa.ipp>
-#include <ikebana/average/impl/windows.ipp>
 #include <ikebana/clip/impl/clip_grad_norm.ipp>
 #include <ikebana/clip/impl/clip_grad_value.ipp>
 #include <ikebana/clip/impl/grad_norm.ipp>
 #include <ikebana/clip/impl/inspect_gradients.ipp>
 #include <ikebana/clip/impl/layout.ipp>
 #include <ikebana/clip/impl/skip_spikes.ipp>
-#include <ikebana/clip/impl/spike_window.ipp>
 #include <ikebana/clip/impl/total_norm.ipp>
 #include <ikebana/optimizer/blockwise/impl/blockwise.ipp>
 #include <ikebana/optimizer/blockwise/impl/blockwise_operators.ipp>
@@ -21,15 +18,13 @@
 #include <ikebana/optimizer/engine/impl/by_operators.ipp>
 #include <ikebana/optimizer/engine/impl/cut_parameter.ipp>
 #include <ikebana/optimizer/engine/impl/fallback_optimizer.ipp>
-#include <ikebana/optimizer/engine/impl/group_schedule.ipp>
+#include <ikebana/optimizer/engine/impl/grouped.ipp>
 #include <ikebana/optimizer/engine/impl/low_precision_update.ipp>
 #include <ikebana/optimizer/engine/impl/optimizer_state.ipp>
-#include <ikebana/optimizer/engine/impl/optimizer_values.ipp>
-#include <ikebana/optimizer/engine/impl/parameter_buckets.ipp>
-#include <ikebana/optimizer/engine/impl/parameter_updates.ipp>
+#include <ikebana/optimizer/engine/impl/per_parameter.ipp>
+#include <ikebana/optimizer/engine/impl/policy_values.ipp>
 #include <ikebana/optimizer/engine/impl/scratch.ipp>
 #include <ikebana/optimizer/engine/impl/step_counts.ipp>
-#include <ikebana/optimizer/engine/impl/update_in_parts.ipp>
 #include <ikebana/optimizer/impl/adadelta.ipp>
 #include <ikebana/optimizer/impl/adafactor.ipp>
 #include <ikebana/optimizer/impl/adagrad.ipp>
@@ -49,8 +44,6 @@
 #include <ikebana/optimizer/impl/sgd.ipp>
 #include <ikebana/optimizer/impl/sparse_adam.ipp>
 #include <ikebana/optimizer/libtorch/impl/libtorch_state.ipp>
-#include <ikebana/optimizer/libtorch/impl/libtorch_types.ipp>
-#include <ikebana/optimizer/matrices/impl/adafactor_slices.ipp>
 #include <ikebana/optimizer/matrices/impl/matrix_rounds.ipp>
 #include <ikebana/optimizer/matrices/impl/newton_schulz.ipp>
 #include <ikebana/schedule/impl/constant.ipp>

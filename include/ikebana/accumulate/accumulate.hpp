@@ -5,10 +5,10 @@
 namespace ikebana {
 
 /// Makes one update from a batch that is cut into N microbatches along its batch dimension, so that
-/// only the activations of one microbatch are in memory. Cost: N smaller passes. The update is the
-/// same, since the sum of all losses is divided by the total count; batch norm and dropout see
-/// smaller batches. Cut are tensors, Raggeds, and lists of as many values as the batch has rows; a
-/// list of another length, a text and any other value is the same in every microbatch.
+/// only the activations of one microbatch are in memory. Cost: N smaller passes. The update does
+/// not change, since the sum of all losses is divided by the total count; batch norm and dropout
+/// see smaller batches. Tensors, Raggeds, and lists with as many values as the batch has rows are
+/// cut; a list of another length, a text or any other value is passed whole to every microbatch.
 /// `Accumulate<>` takes N as a value, which must be 1 or more.
 template <std::int64_t N>
 struct Accumulate {};

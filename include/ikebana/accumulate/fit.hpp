@@ -1,27 +1,26 @@
 #pragma once
 // The policy Accumulate<Fit<>> and its mechanism: microbatches that fit into memory.
 #include <ikebana/accumulate/fit_attempts.hpp>
-#include <ikebana/accumulate/fit_memory.hpp>
 #include <ikebana/accumulate/fit_plan.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// As many microbatches as a step needs to fit into memory: where memory runs out, the step is
-/// undone and made again, from the same batch, with twice as many of half the rows. The result has
-/// the bits of Accumulate<N> with the number that it ends with, which `Report::microbatches` has.
-/// Each batch of a range is cut, too. After `quiet_steps` steps that fitted, half as many are
-/// tried, unless the bytes that were measured say that this would not fit; each try that fails
-/// doubles that while. An evaluation has a number of its own. Ranks have one number: memory that
-/// runs out on one undoes the step on all, and all make it again. Cost: the time of each attempt
-/// that was undone, and nothing measurable in steps that fit. On a CPU without a `limit` Linux
-/// may end the process instead of refusing memory. Throws OutOfMemory where `max` microbatches, or
-/// those of one row, do not fit, and BadValue for values that cannot be used.
+/// As many microbatches as a step needs to fit into memory: if memory runs out, the step is undone
+/// and repeated from the same batch, with twice as many microbatches of half the rows. The result
+/// has the bits of Accumulate<N> with the final number, which `Report::microbatches` holds. Each
+/// batch of a range is cut, too. After `quiet_steps` steps that fitted, it tries half as many,
+/// unless the measured bytes say that this would not fit; each failed try doubles this number of
+/// steps. Evaluations have a separate number. All ranks have the same number: if memory runs out on
+/// one rank, the step is undone and repeated on all. Cost: the time of each attempt that is undone,
+/// and nothing measurable in steps that fit. On a CPU without a `limit` Linux may end the process
+/// instead of refusing memory. Throws OutOfMemory if `max` microbatches, or microbatches of one
+/// row, do not fit, and BadValue for values that cannot be used.
 template <>
 struct Accumulate<Fit<>> {
-  std::int64_t max = 0;    ///< microbatches of a batch at the most, 1 or more
-  std::int64_t limit = 0;  ///< bytes in use on a CPU at the most, as by MemoryLimit; 0: none
-  std::int64_t quiet_steps = 100;  ///< that fit before fewer are tried; 0: never
+  std::int64_t max = 0;    ///< the most microbatches of a batch, 1 or more
+  std::int64_t limit = 0;  ///< most bytes in use on a CPU, as MemoryLimit counts; 0: no limit
+  std::int64_t quiet_steps = 100;  ///< steps that fit before fewer microbatches are tried; 0: never
 };
 /// Accumulate<Fit<>> with the maximum in the type: Accumulate<Fit<64>>.
 template <std::int64_t N>
@@ -57,8 +56,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       throw;
     }
   }
-  /// In a copy of this process, where the error of a step is explained: the next one has as many
-  /// microbatches as the attempt that failed last.
+  /// Gives the next step as many microbatches as the last failed attempt had. A copy of this
+  /// process calls it to explain the error of a step.
   void repeat_failed() noexcept { plan_.microbatches = std::max<std::int64_t>(failed_, 1); }
   /// Batches are checked and viewed, but not copied.
   template <class Batch>
@@ -83,7 +82,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       history_.add({tried.step, from, plan_.evaluated, memory_.used(), /*in_evaluation=*/true});
     }
   }
-  /// Ranks end an evaluation with one number of parts.
+  /// Makes the ranks agree on one number of parts at the end of an evaluation.
   template <class Core>
   void end_evaluation(Core& core) {
     if constexpr (!Core::one_rank)
@@ -98,10 +97,10 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
   /// Microbatches of each batch of the next step, and parts of each batch of an evaluation.
   std::int64_t microbatches() const { return plan_.microbatches; }
   std::int64_t evaluation_parts() const { return plan_.evaluated; }
-  /// The last changes of these numbers, at most 256, and how many there were.
+  /// The last changes of these numbers, at most 256, and the number of all changes.
   const std::vector<FitChange>& history() const { return history_.changes(); }
   std::int64_t changes() const { return history_.count(); }
-  /// Steps that were undone within ten steps after another one was.
+  /// Steps that were undone within ten steps after another undone step.
   std::int64_t undone_soon() const { return history_.soon(); }
 
   std::string describe() const {
@@ -134,7 +133,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     plan_.microbatches = std::min(plan_.microbatches, max());
     if (!std::exchange(knows_base_, true)) plan_.failed_base = memory_.now();
   }
-  /// Tries half as many microbatches, on all ranks, where it is time.
+  /// Tries half as many microbatches, on all ranks, when it is time to.
   template <class Core>
   void consider_fewer(Core& core) {
     if (!plan_.may_shrink(values.quiet_steps)) return;
@@ -164,8 +163,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       history_.add({tried.step, from, to, memory_.used()});
     }
   }
-  /// Calls `attempt`. Returns the exception of one that ran out of memory, on this or another rank,
-  /// and that all of them make again; throws any other.
+  /// Calls `attempt`. Returns its exception if it ran out of memory, on this or another rank, and
+  /// all ranks repeat it; throws any other exception.
   template <class Core, class Attempt>
   std::exception_ptr failure(Core& core, bool alone, const Attempt& attempt) {
     const std::int64_t before = core.step.attempts;
@@ -180,7 +179,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       return std::current_exception();
     }
   }
-  /// How many microbatches the next attempt has, on all ranks. Throws where more cannot help.
+  /// Returns the number of microbatches of the next attempt, on all ranks. Throws if more cannot
+  /// help.
   template <class Core, class Batch>
   std::int64_t more(Core& core, const Batch* batch, std::int64_t from, bool alone,
                     detail::Tried& tried, const std::exception_ptr& error) {
@@ -240,7 +240,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
   detail::FitHistory history_;
   detail::FitMemory memory_;
   std::int64_t failed_ = 1;  // microbatches of the attempt that failed last
-  bool knows_base_ = true;   // failed_base is of this process
+  bool knows_base_ = true;   // failed_base was measured in this process
   bool has_warned_ = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// An attempt that ran out of memory: whether it may be repeated, in how many parts, and the error
-// where it may not.
+// An attempt that ran out of memory: decides whether and in how many parts it is repeated, or
+// throws the error.
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -21,7 +21,7 @@ std::uint64_t sum_of_versions(const Batch& batch) {
   return sum;
 }
 
-/// RAII: what runs out of memory on this rank meanwhile is made again by all ranks.
+/// While it exists, an attempt that runs out of memory on this rank is repeated by all ranks.
 template <class Shard>
 class Repeats {
  public:
@@ -34,15 +34,16 @@ class Repeats {
   Shard& shard_;
 };
 
-/// What a rank knows of an attempt that was undone.
+/// The numbers that a rank knows of an attempt that was undone. `most_of` returns the largest of
+/// all ranks.
 struct FailedAttempt {
-  std::int64_t microbatches = 0;  ///< of each batch; then: the most of a rank
-  std::int64_t parts = 0;         ///< that the largest of its batches can have; then: of all ranks
-  std::int64_t changed = 0;       ///< 1: its loss has changed the batch in place; then: of any
+  std::int64_t microbatches = 0;  ///< of each batch
+  std::int64_t parts = 0;         ///< the most that its largest batch can have
+  std::int64_t changed = 0;       ///< 1: the loss has changed the batch in place
 };
 
-/// In how many parts, at most `wanted`, a batch can be cut. That of a batch that cannot be cut at
-/// all is `wanted`: the next attempt says why.
+/// Returns the number of parts, at most `wanted`, into which a batch can be cut. Returns `wanted`
+/// for a batch that cannot be cut at all: the next attempt says why.
 template <class Batch>
 std::int64_t parts_of(const Batch& batch, std::int64_t wanted, bool may_have_no_rows) {
   try {
@@ -60,21 +61,21 @@ std::int64_t parts_of(const Range& batches, std::int64_t wanted, bool may_have_n
   return most;
 }
 
-/// The largest number of each kind over the ranks of `group`.
+/// Returns the largest number of each kind over the ranks of `group`.
 FailedAttempt most_of(RankGroup& group, const char* call, const FailedAttempt& own);
 
-/// What was tried, for the error of a step that fits in no way.
+/// The attempts of a step that does not fit, for the text of its error.
 struct Tried {
   const char* what;         ///< "step" or "evaluate"
-  std::int64_t step;        ///< steps before
+  std::int64_t step;        ///< steps before it
   std::uint64_t versions;   ///< of the batch
   std::string counts = {};  ///< "1, 2, 4"
 
   void add(std::int64_t microbatches);
 };
 
-/// Throws the error of the last attempt with `why` behind it: on a rank that heard of it a
-/// RankFailed, else an `Own`.
+/// Throws the error of the last attempt, followed by `why`: a RankFailed on a rank that only heard
+/// of it, else an `Own`.
 template <class Own>
 [[noreturn]] void throw_failed(const std::exception_ptr& error, const std::string& why) {
   try {

@@ -5,16 +5,17 @@
 namespace ikebana {
 
 /// An exponential moving average of the weights, with which `evaluate` computes. After each
-/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies, or
-/// with `from_initial_weights` the average begins with the weights before it, as in timm and
-/// diffusers. With `warmup` the decay of update n, from 0, is at most (1 + n) / (10 + n).
-/// `load_weights` starts it anew, `save_weights` and saved states export it as the weights. It
-/// averages master weights on the device that stores them, 16-bit ones in FP32. With `use_buffers`
-/// it averages floating-point buffers, too, whose first value is that after the first step, and
-/// copies integer ones; otherwise evaluation uses the model's own, as of sparse and expanded ones.
-/// Cost: a copy of all trained weights, one pass over it per step, and three before and three after
-/// an evaluation. Parameters that never get a gradient have no average. Source:
-/// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
+/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies the
+/// weights; with `from_initial_weights` the average begins with the weights before the first
+/// update, as in timm and diffusers. With `warmup` the decay of update n, from 0, is at most (1 +
+/// n) / (10 + n). `load_weights` starts it again; `save_weights` and saved states export it as the
+/// weights. It averages master weights on the device that stores them, 16-bit ones in FP32. With
+/// `use_buffers` it also averages floating-point buffers, beginning with their values after the
+/// first step, and copies integer ones. Otherwise, and for sparse and expanded buffers, evaluation
+/// uses the model's own. Cost: a copy of all trained weights, one pass over it per step, and three
+/// before and three after an evaluation. Parameters that never get a gradient have no average.
+/// Source: torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn; Polyak and Juditsky,
+/// 1992.
 struct EMA {
   double decay = 0.999;               ///< share of the average that each step keeps, in [0, 1)
   bool use_buffers = false;           ///< averages floating-point buffers, too
@@ -28,12 +29,12 @@ struct Mechanism<EMA> : detail::WeightAverage<EMA> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
-    // An average cannot begin with a weight's former value where backward has updated some.
+    // If backward has updated weights, an average cannot begin with their former values.
     this->prepare_update(masters, gradients, /*of_all=*/gradients.updated_in_backward,
                          /*first_copies=*/!values.from_initial_weights,
                          [&](const auto& n) { return weight(n); });
   }
-  /// Throws BadValue where the recipe updates weights before this policy sees their initial values.
+  /// Throws BadValue if the recipe updates weights before this policy sees their initial values.
   void refuse_update_in_backward() const;
   std::string describe() const;
 

@@ -6,14 +6,14 @@ namespace ikebana {
 
 /// Stochastic weight averaging: the equal average of the weights after `start_step` steps and after
 /// every `every_steps` steps from then on, with which `evaluate` computes. Both count the trainer's
-/// steps, as schedules do; the first average copies. For one average at the end of each epoch,
-/// `every_steps` is the number of steps of an epoch. A step that is skipped when one is due adds
-/// nothing. Batch norm's statistics of the averaged weights: `Trainer::update_bn`. As for EMA:
-/// `load_weights` starts it anew, `save_weights` and saved states export it as the weights, 16-bit
-/// masters have an FP32 average, and `use_buffers` averages buffers. Cost: a copy of all trained
-/// weights from the first average on, one pass over it in each step that takes one, and three
-/// before and three after an evaluation. Source: torch.optim.swa_utils.AveragedModel; Izmailov et
-/// al., arXiv:1803.05407.
+/// steps, as schedules do; the first average is a copy. For one average at the end of each epoch,
+/// `every_steps` is the number of steps of an epoch. If the step that is due is skipped, it adds
+/// nothing. `Trainer::update_bn` computes batch norm's statistics of the averaged weights. As for
+/// EMA, `load_weights` starts it again, `save_weights` and saved states export it as the weights,
+/// 16-bit masters have an FP32 average, and `use_buffers` averages buffers. Cost: a copy of all
+/// trained weights from the first average on, one pass over it in each step that takes an average,
+/// and three before and three after an evaluation. Source: torch.optim.swa_utils.AveragedModel;
+/// Izmailov et al., arXiv:1803.05407.
 struct SWA {
   std::int64_t start_step = 0;   ///< steps before the first average
   std::int64_t every_steps = 1;  ///< steps from one average to the next
@@ -37,11 +37,11 @@ struct Mechanism<SWA> : detail::WeightAverage<SWA> {
 
  private:
   void check() const;
-  /// Whether the step that is being made ends with an average. What only finds out how much memory
-  /// is needed finds out the most.
+  /// True if the present step ends with an average. A step that only measures memory always does,
+  /// since it measures the most that a step needs.
   bool is_due() const;
 
-  std::int64_t steps_ = 0;  // that were made, those that were skipped included
+  std::int64_t steps_ = 0;  // including the skipped ones
 };
 
 }  // namespace ikebana

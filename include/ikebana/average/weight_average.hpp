@@ -1,13 +1,40 @@
 #pragma once
 // The base of policies that average the weights: EMA and SWA.
-#include <ikebana/average/exchange.hpp>
+#include <ikebana/average/averages.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <string>
 
 namespace ikebana::detail {
 
-/// Averages of the master weights, and of the model's buffers where `values.use_buffers`. Which
-/// steps count, and how much each, is the policy's.
+/// Exchanges averages and values for its lifetime. Calls `mark_stale` after each exchange.
+template <class Refresh>
+class ExchangeGuard {
+ public:
+  ExchangeGuard(std::vector<Averages*> all, Refresh mark_stale)
+      : all_(std::move(all)), mark_stale_(mark_stale) {
+    for (auto* averages : all_) scratch_.push_back(averages->scratch());
+    exchange(/*back=*/false);
+  }
+  ~ExchangeGuard() { exchange(/*back=*/true); }
+  ExchangeGuard(const ExchangeGuard&) = delete;
+  ExchangeGuard& operator=(const ExchangeGuard&) = delete;
+
+ private:
+  void exchange(bool back) noexcept {
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const std::size_t i = back ? all_.size() - 1 - k : k;
+      all_[i]->exchange(scratch_[i], back);
+    }
+    mark_stale_();
+  }
+
+  std::vector<Averages*> all_;
+  Refresh mark_stale_;
+  std::vector<Tensors> scratch_;
+};
+
+/// Averages of the master weights, and of the model's buffers if `values.use_buffers`. The policy
+/// decides which steps count, and with which weight.
 template <class Policy>
 class WeightAverage : public AverageHooks {
  public:
@@ -35,7 +62,7 @@ class WeightAverage : public AverageHooks {
     for (auto* all : {&weights_, &buffers_}) all->abort();
   }
 
-  /// Evaluates with the averages in place of the masters; afterwards both have their former bits.
+  /// Evaluates with the averages in place of the masters. Both have their former bits afterwards.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
     check_fit(parameters.masters());
@@ -44,9 +71,9 @@ class WeightAverage : public AverageHooks {
     ExchangeGuard guard(std::move(averages), [&]() noexcept { parameters.mark_stale(); });
     return next();
   }
-  /// The same for an `f` that computes statistics of the averaged weights, and writes them to these
-  /// buffers of the model: they are evaluated until the average changes, and the buffers then have
-  /// their former bits. Before the first average `f` writes to the model's own.
+  /// Calls an `f` that computes statistics of the averaged weights and writes them to these buffers
+  /// of the model. Evaluations use them until the average changes; the buffers have their former
+  /// bits afterwards. Before the first average, `f` writes to the model's own buffers.
   template <class Parameters, class F>
   void around_statistics(Parameters& parameters, const Tensors& written, const F& f) {
     if (!weights_.any()) return f();
@@ -67,10 +94,10 @@ class WeightAverage : public AverageHooks {
     updates_.zero_();
     flags_ = buffer_flags_ = {};
   }
-  /// The average of each of the trainer's masters; undefined where it is the master itself, because
-  /// no update has included it.
+  /// The average of each of the trainer's masters. Undefined if no update has included the master,
+  /// which then is its own average.
   const Tensors& averages() const { return weights_.all(); }
-  /// How many weights were averaged. Waits for the device.
+  /// The number of updates that were averaged. Waits for the device.
   std::int64_t n_averaged() const { return updates_.template item<std::int64_t>(); }
 
   void state(Archive& archive, const Masters& masters) {
@@ -78,14 +105,14 @@ class WeightAverage : public AverageHooks {
     weights_.state(archive, masters);
     if (archive.saving() && !evaluates_buffers()) return;
     buffers_.state(archive, named_buffers());
-    for (const std::string& name : later_names(model_->named_buffers()))  // of older states
+    for (const std::string& name : later_names(model_->named_buffers()))  // in older states
       archive.ignore(name + ".average");
     if (archive.loading()) has_statistics_ = !values.use_buffers && buffers_.any();
   }
 
  protected:
-  /// Before an update that counts, unless the device rejects it. `of_all`: also of masters that
-  /// have no gradient in this step.
+  /// Prepares an update that counts, unless the device rejects it. `of_all`: includes masters
+  /// without a gradient in this step.
   template <class WeightOf>
   void prepare_update(const Masters& masters, const StepGradients& gradients, bool of_all,
                       bool first_copies, const WeightOf& weight_of) {
@@ -103,7 +130,7 @@ class WeightAverage : public AverageHooks {
     if (values.use_buffers) buffers_.prepare(buffer_flags_);
     else buffer_flags_ = AverageFlags::none();
   }
-  /// Before an update that does not count.
+  /// Prepares a step that takes no average.
   void prepare_none() noexcept { flags_ = buffer_flags_ = AverageFlags::none(); }
 
  private:
@@ -135,7 +162,7 @@ class WeightAverage : public AverageHooks {
   std::shared_ptr<torch::nn::Module> model_;
   Averages weights_, buffers_;
   AverageFlags flags_, buffer_flags_;
-  at::Tensor updates_;           // number of averages that were taken, where master weights are
+  at::Tensor updates_;           // number of averages that were taken, on the device of the masters
   bool has_statistics_ = false;  // buffers_ are statistics of the averaged weights
 };
 

@@ -8,9 +8,9 @@ namespace ikebana {
 /// Scales all gradients so that their total 2-norm is at most `max_norm`, which must be positive.
 /// Cost: one pass that computes the norm; the update divides by the factor together with its other
 /// divisors. If the norm is not finite, the step throws NonFinite, which on a CPU names a
-/// parameter, or with `error_if_nonfinite = false` makes no update. The report has the norm before
-/// clipping. The factor is Double where a gradient is, else Float. A sparse gradient counts with
-/// the norm of its rows, which PyTorch's function does not support. Source:
+/// parameter; with `error_if_nonfinite = false` the step makes no update. The report has the norm
+/// before clipping. The factor is Double if a gradient is Double, else Float. A sparse gradient
+/// counts with the norm of its rows; PyTorch's function does not support sparse gradients. Source:
 /// torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;             ///< the largest total norm, above 0
@@ -31,8 +31,8 @@ struct Mechanism<ClipGradNorm> : detail::TotalNorm<ClipGradNorm> {
 
  private:
   void check() const;
-  /// max(1, norm / max_norm), with the bits of LibTorch's operators. On a CPU without the
-  /// dispatcher.
+  /// max(1, norm / max_norm), with the bits of LibTorch's operators. Does not call the dispatcher
+  /// on a CPU.
   at::Tensor divisor(const at::Tensor& norm) const;
   template <class Real>
   at::Tensor factor(const at::Tensor& norm) const {

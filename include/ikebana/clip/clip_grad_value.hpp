@@ -6,11 +6,11 @@
 namespace ikebana {
 
 /// Clamps each element of every gradient to [-clip_value, clip_value]. `clip_value` has no default
-/// and must be positive. It clamps the true gradients: where they are still to be divided, by a
-/// late count or a loss scale, that costs a pass more. A NaN stays NaN, and an infinite element
+/// and must be positive. It clamps the true gradients: if they must still be divided, by a late
+/// count or a loss scale, that costs one more pass. A NaN stays NaN, and an infinite element
 /// becomes `clip_value`, as in PyTorch; under FP16 both skip the step. The stored rows of a sparse
 /// gradient are clamped, after equal rows were summed. Cost: one pass over the gradients; under
-/// FP16 one more, which finds an overflow before. Several ranks exchange nothing. Source:
+/// FP16 one more, before it, to find an overflow. Several ranks exchange nothing. Source:
 /// torch.nn.utils.clip_grad_value_.
 struct ClipGradValue {
   double clip_value = 0;  ///< the largest magnitude of an element, above 0
@@ -37,7 +37,7 @@ struct Mechanism<ClipGradValue> : ClipHooks {
  private:
   void check() const;
   static void check_gradient(const at::Tensor& gradient);
-  /// One pass on a CPU, and on a device few kernels for all of them.
+  /// Clamps in one pass on a CPU, and by few kernels for all gradients on a device.
   void clamp(const Tensors& gradients) const;
 };
 

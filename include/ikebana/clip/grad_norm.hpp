@@ -5,11 +5,11 @@
 
 namespace ikebana {
 
-/// Reports the total 2-norm of all gradients and checks it, without clipping: a gradient that is
-/// not finite otherwise makes parameters NaN, although the loss of that step is finite. If the norm
-/// is not finite, the step throws NonFinite, which on a CPU names a parameter, or with
-/// `error_if_nonfinite = false` makes no update. Changes no bit of an update. Cost: one pass over
-/// the gradients; nothing beside ClipGradNorm, whose norm it takes. Source:
+/// Reports the total 2-norm of all gradients and checks it, without clipping: without this check a
+/// gradient that is not finite makes parameters NaN, although the loss of that step is finite. If
+/// the norm is not finite, the step throws NonFinite, which on a CPU names a parameter; with
+/// `error_if_nonfinite = false` the step makes no update. Changes no bit of an update. Cost: one
+/// pass over the gradients; nothing if the recipe has ClipGradNorm, whose norm it takes. Source:
 /// torch.nn.utils.get_total_norm.
 struct GradNorm {
   bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite

@@ -6,15 +6,16 @@
 namespace ikebana {
 
 /// Shows each gradient of a step between backward and the update, as `p.grad` in PyTorch's loop:
-/// calls `hook(name, gradient)` for every parameter that got one, in the model's order. These are
-/// the true gradients, over all microbatches and ranks, divided by the count and without the loss
-/// scale; clipped where the recipe names ClipGradNorm before it. Master weights have them, so in
-/// their dtype and on their device; where they are cut among ranks, those of this rank's rows.
-/// Called in each step, also in one that is skipped, whose gradients may be infinite or NaN, and
-/// again in one that is made again. The hook may only read: a gradient that it changes or keeps is
-/// BadValue, and the step is undone; what it throws undoes the step, too. Changes no bit of an
-/// update. Cost: where gradients are still to be divided, a pass over each, into memory that is
-/// freed when the hook returns; otherwise none but the hook's own. Empty: nothing is called.
+/// calls `hook(name, gradient)` for every parameter that got a gradient, in the model's order.
+/// These are the true gradients, over all microbatches and ranks, divided by the count and without
+/// the loss scale, and clipped if the recipe names ClipGradNorm before this policy. They have the
+/// dtype and the device of the master weights; if masters are cut among ranks, the hook sees the
+/// gradients of this rank's rows. The hook is called in each step, also in a skipped step, whose
+/// gradients may be infinite or NaN, and again if a step is repeated. The hook may only read: if it
+/// changes or keeps a gradient, the step throws BadValue and is undone; an exception of the hook
+/// undoes the step, too. Changes no bit of an update. Cost: if gradients must still be divided, one
+/// pass over each, into memory that is freed when the hook returns; otherwise only the hook's own.
+/// An empty hook is not called.
 struct InspectGradients {
   /// Called with each parameter's full name and its gradient, which it may only read.
   std::function<void(const std::string& name, const at::Tensor& gradient)> hook = {};

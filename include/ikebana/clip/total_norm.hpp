@@ -5,15 +5,15 @@
 
 namespace ikebana::detail {
 
-/// The norm of all gradients of a step, and whether it is finite. A template only where it asks
-/// ranks.
+/// Computes the norm of all gradients of a step and checks that it is finite. Only the functions
+/// that ask ranks are templates.
 class NormOfAll : public ClipHooks {
  public:
   /// Divisors are not applied to the gradients before `clip`: the norm takes them into account.
   static constexpr bool takes_divisor = true;
 
   void begin(const Masters& masters) { masters_ = &masters; }
-  /// Where parameters are cut, the norm is that of all slices.
+  /// If parameters are cut among ranks, the norm is over all slices.
   template <class Ranks>
   void close_step(StepGradients& gradients, Ranks& ranks) {
     if (ranks.slices().size() == 1 || gradients.squared_norm.defined()) return;
@@ -21,14 +21,15 @@ class NormOfAll : public ClipHooks {
   }
 
  protected:
-  /// `name`: of the policy.
+  /// `name` is the name of the policy.
   explicit NormOfAll(const char* name) : name_(name) {}
 
   /// The norm that this policy has seen in the present step, until `accept` has checked it.
   const at::Tensor& seen_norm() const { return checked_; }
   using Sum = c10::function_ref<at::Tensor(const at::Tensor&)>;
-  /// Computes the norm of the true gradients, unless a policy before this one has. Returns it;
-  /// undefined where there is no gradient. `is_error`: one that is not finite.
+  /// Computes the norm of the true gradients, unless a policy before this one has done so. Returns
+  /// it, or an undefined tensor if there is no gradient. `is_error`: a norm that is not finite is
+  /// an error.
   const at::Tensor& compute(StepGradients& gradients, bool is_whole, Sum over_slices,
                             bool is_error);
   void accept_norm(StepGradients& gradients, DeferredCheck& deferred, bool is_error);
@@ -38,20 +39,21 @@ class NormOfAll : public ClipHooks {
   /// The gradients, with sparse ones replaced by the elements of their rows.
   Tensors elements_of_all(const Tensors& gradients) const;
   at::Tensor norm_of_all(const StepGradients& all) const;
-  /// Of the slices of this rank, which may have no gradient: the dtype is that of the masters.
+  /// The norm over the slices of this rank, which may have no gradient, in the dtype of the
+  /// masters.
   at::Tensor squared_of_slices(const StepGradients& gradients) const;
-  /// Computed in the gradients' dtype, as PyTorch does. Returned as Double where a gradient is
-  /// Double, else as Float, since a divisor is made from it.
+  /// Computes in the gradients' dtype, as PyTorch does. Returns Double if a gradient is Double,
+  /// else Float, since a divisor is made from it.
   static at::Tensor norm_of(const Tensors& gradients, StateStorage* storage);
-  /// at::stack without the dispatcher on a CPU: the same bits, and for a small model the dispatcher
-  /// costs more than the norms do.
+  /// at::stack, on a CPU without the dispatcher: it gives the same bits, and for a small model the
+  /// dispatcher costs more than the norms.
   static at::Tensor stacked(const Tensors& norms);
-  /// Which gradient is not finite, for the text of an error on a CPU.
+  /// Finds the gradient that is not finite, for the text of an error on a CPU.
   std::string culprit(const StepGradients& gradients) const;
 
   const char* name_;
   at::Tensor checked_;   // the norm that this policy has seen in the present step
-  std::string culprit_;  // what of it is not finite
+  std::string culprit_;  // the gradient that is not finite
   const Masters* masters_ = nullptr;
 };
 

@@ -51,7 +51,7 @@ struct Mechanism<On> : DeviceHooks {
   std::string describe() const { return values.device.str(); }
 
  private:
-  c10::Device device_;  // when the trainer was made
+  c10::Device device_;  // the value when the trainer was made
 };
 
 }  // namespace ikebana

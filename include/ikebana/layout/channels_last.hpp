@@ -4,23 +4,23 @@
 
 namespace ikebana {
 
-/// PyTorch's `model.to(memory_format=torch.channels_last)`, and the same for every batch: tensors
-/// of four dimensions (N, C, H, W) keep their shape, and the C values of a pixel lie beside each
-/// other in memory. Applies to the model's parameters and buffers when the trainer is made, to the
+/// PyTorch's `model.to(memory_format=torch.channels_last)`, also applied to every batch: tensors of
+/// four dimensions (N, C, H, W) keep their shape, and the C values of a pixel lie beside each other
+/// in memory. Applies to the model's parameters and buffers when the trainer is made, to the
 /// optimizer's state, which is laid out like its parameter, and to the tensors of each batch; the
-/// model's activations follow. The results differ from those of contiguous tensors by rounding.
-/// Saved states are in the order of indices, so either layout reads what the other wrote.
-/// Cost: a copy of a batch's images, unless they lie so already. Whether it is faster depends on
-/// the model (docs/layout.md): measure it. Throws StepFailed where the model calls `view` on what
-/// is not contiguous any more: write `reshape` or `flatten` there. Source:
+/// model's activations follow. The results differ by rounding from the results of contiguous
+/// tensors. Saved states are in the order of indices, so each layout reads the states of the other.
+/// Cost: a copy of a batch's images, unless they have this layout already. Whether it is faster
+/// depends on the model (docs/layout.md): measure it. Throws StepFailed if the model calls `view`
+/// on a tensor that is no longer contiguous: write `reshape` or `flatten` there. Source:
 /// torch.channels_last; LibTorch's modules have no such method.
 template <>
 struct Layout<ChannelsLast> {};
 
 namespace detail {
 
-/// The same values with the channels of a pixel beside each other; tensors that have no four
-/// dimensions, or lie so already, as they are.
+/// Returns these values with the channels of a pixel beside each other. Returns the tensor itself
+/// if it does not have four dimensions or has this layout already.
 at::Tensor channels_last(const at::Tensor& t);
 
 }  // namespace detail

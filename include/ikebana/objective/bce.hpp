@@ -7,13 +7,14 @@
 namespace ikebana {
 
 /// Sum of the binary cross entropy between probabilities (the output, of a sigmoid) and target
-/// probabilities of the same shape. BCEWithLogitsLoss computes the same from logits, exactly also
-/// where a probability is rounded to 0 or 1. Counts elements, as PyTorch's mean does, also with
-/// `weight`, which broadcasts against one row. The batch's fields are those of CrossEntropyLoss.
-/// Runs in the output's own precision, also under autocast; throws BadModel for an output of half
-/// precision, in which probabilities above 0.998 are 1, and for one outside of 0 to 1; BadBatch and
-/// BadValue if shapes or dtypes do not fit. On a device values outside of 0 to 1 are an assertion
-/// of its kernel, which ends the program's use of the device. Source: torch.nn.BCELoss.
+/// probabilities of the same shape. BCEWithLogitsLoss computes it from logits, and stays exact if a
+/// probability is rounded to 0 or 1. Counts elements, as PyTorch's mean does, also with `weight`,
+/// which broadcasts against one row. The batch has the fields that CrossEntropyLoss takes. Runs in
+/// the output's own precision, also under autocast; throws BadModel for an output of half
+/// precision, in which probabilities above 0.998 are 1, and for values outside of 0 to 1; BadBatch
+/// and BadValue if shapes or dtypes do not fit. On a device, values outside of 0 to 1 fail an
+/// assertion in its kernel, after which the program cannot use the device. Source:
+/// torch.nn.BCELoss.
 struct BCELoss {
   at::Tensor weight = {};  ///< factor of each element's loss, for one row; undefined: 1
   bool outputs = false;    ///< whether the report has the model's outputs

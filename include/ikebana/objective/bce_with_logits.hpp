@@ -9,8 +9,8 @@ namespace ikebana {
 /// Sum of the binary cross entropy between logits and probabilities of the same shape, which have a
 /// floating-point dtype. Counts elements, as PyTorch's mean does, also with `weight`. `weight` and
 /// `pos_weight` broadcast against one row, so that they fit every microbatch: they have fewer
-/// dimensions than the target, or size 1 in the first. The batch's fields are those of
-/// CrossEntropyLoss. Throws BadBatch and BadValue if shapes or dtypes do not fit. Source:
+/// dimensions than the target, or size 1 in the first. The batch has the fields that
+/// CrossEntropyLoss takes. Throws BadBatch and BadValue if shapes or dtypes do not fit. Source:
 /// torch.nn.BCEWithLogitsLoss.
 struct BCEWithLogitsLoss {
   at::Tensor weight = {};      ///< factor of each element's loss, for one row; undefined: 1

@@ -8,13 +8,14 @@ namespace ikebana {
 
 namespace detail {
 
-/// Takes any argument, by a conversion, which ranks below what takes it as it is.
+/// Converts from any argument. Overload resolution prefers a parameter that takes the argument as
+/// it is.
 struct ConvertedArgument {
   template <class T>
   ConvertedArgument(T&&);
 };
-/// Ranks below a callable for its arguments, and above a const one for its object, so that a call
-/// of both is ambiguous.
+/// Is worse than a callable for its arguments, and better than a const one for its object, so a
+/// call of both is ambiguous.
 struct RivalCall {
   void operator()(ConvertedArgument, ConvertedArgument, ConvertedArgument);
 };
@@ -23,9 +24,9 @@ struct CallWithRival : F, RivalCall {
   using F::operator();
   using RivalCall::operator();
 };
-/// True only for a callable that takes these arguments. Its body is not compiled to find that out,
-/// as it must be for a result of type `auto`: where it has an error, the callable would else look
-/// like one of other parameters. False for one that is not const, of which nothing is known.
+/// True only for a callable that takes these arguments. This check does not compile its body, which
+/// a result of type `auto` would need: an error in the body would make the callable look like one
+/// with other parameters. False for a callable that is not const, since nothing is known of it.
 template <class F, class... Args>
 inline constexpr bool surely_takes = false;
 template <callable_class F, class... Args>
@@ -70,7 +71,7 @@ struct Mechanism<F> : ObjectiveHooks {
     if constexpr (detail::counts<F, Model&, const Batch&>) return values.count(model, batch);
     else return values.count(batch);
   }
-  /// Whose `count` cannot be called.
+  /// True if the callable has a `count` that cannot be called.
   template <class Model, class Batch>
   static consteval auto count_refusal() {
     if constexpr (detail::counts<F, Model&, const Batch&> || detail::counts<F, const Batch&>)

@@ -1,6 +1,6 @@
 #pragma once
-// The base of the objectives whose target is class indices: which dimension of the output holds the
-// classes, and what is counted.
+// The base of the objectives whose target is class indices: they agree on which dimension of the
+// output holds the classes, and on what is counted.
 #include <algorithm>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/detail/device_copy.hpp>
@@ -18,8 +18,8 @@ struct ClassTarget : OutputAndTarget<Policy> {
   using OutputAndTarget<Policy>::OutputAndTarget;
   using OutputAndTarget<Policy>::values;
 
-  /// The divisor of PyTorch's mean: targets that are not ignored, each with the weight of its
-  /// class; of probabilities all.
+  /// The divisor of PyTorch's mean: the targets that are not ignored, each with the weight of its
+  /// class; or all targets, if they are probabilities.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
     const at::Tensor& target = target_tensor<Policy>(batch);
@@ -46,7 +46,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
     refuse_trained(values.weight);
     return weight_(values.weight, output.device());
   }
-  /// Output and target with the classes in dimension 1: views, where classes are last and the
+  /// Output and target with the classes in dimension 1: views, if the classes are last and the
   /// output is contiguous. Throws BadBatch if their shapes do not fit.
   std::pair<at::Tensor, at::Tensor> classes_second(const at::Tensor& output,
                                                    const at::Tensor& target) const {
@@ -60,9 +60,9 @@ struct ClassTarget : OutputAndTarget<Policy> {
     return {output.movedim(classes, 1), indices ? known : known.movedim(classes, 1)};
   }
 
-  /// On a device: what at::nll_loss calls for log-probabilities (N, C), which are computed from the
-  /// output by `log`. That operator counts as well, in the dtype of the sum: in Float and Double a
-  /// number below 2^24 is exact. Otherwise an empty Loss.
+  /// On a device, calls the operator of at::nll_loss for log-probabilities (N, C), which `log`
+  /// computes from the output. That operator also counts, in the dtype of the sum: numbers below
+  /// 2^24 are exact in Float and Double. Otherwise returns an empty Loss.
   template <class Log>
   Loss counted_nll(const at::Tensor& output, const at::Tensor& given, const Log& log) const {
     if (output.is_cpu() || recording() || values.weight.defined() || given.is_floating_point() ||
@@ -91,7 +91,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
                      "last; dimension 0 holds the rows.");
     return d;
   }
-  /// The shape of class indices for this output.
+  /// The shape that class indices for this output have.
   static std::vector<std::int64_t> without(const at::Tensor& output, std::int64_t classes) {
     auto sizes = output.sizes().vec();
     if (!sizes.empty()) sizes.erase(sizes.begin() + classes);

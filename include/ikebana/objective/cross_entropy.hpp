@@ -7,8 +7,8 @@ namespace ikebana {
 /// Sum of the cross entropy between logits (N, C, ...) and class indices (N, ...), or class
 /// probabilities of the logits' shape. Counts the targets that are not `ignore_index`, each with
 /// the `weight` of its class. Logits of language models, (N, length, C), take `class_dim` -1, which
-/// costs no copy where they are contiguous. The batch's fields are `input` and `target` (or data,
-/// x; y, label; or a pair). With `outputs` the report has the logits; `evaluate` always has them.
+/// costs no copy if they are contiguous. The batch's fields are `input` and `target` (or data, x;
+/// y, label; or a pair). With `outputs` the report has the logits; `evaluate` always has them.
 /// Throws BadBatch if the shapes do not fit, BadValue for a `class_dim` that does not exist.
 /// Source: torch.nn.CrossEntropyLoss.
 struct CrossEntropyLoss {
@@ -24,7 +24,7 @@ struct Mechanism<CrossEntropyLoss> : detail::ClassTarget<CrossEntropyLoss> {
   explicit Mechanism(CrossEntropyLoss v) : ClassTarget(std::move(v)) { check(); }
 
   at::Tensor sum(const at::Tensor& output, const at::Tensor& given);
-  /// What at::cross_entropy_loss calls.
+  /// Calls the operators of at::cross_entropy_loss.
   Loss counted_sum(const at::Tensor& output, const at::Tensor& given);
   std::string describe() const;
 

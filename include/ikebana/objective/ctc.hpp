@@ -10,11 +10,11 @@ namespace ikebana {
 /// `batch_first` (N, T, C). The sum of each sample's loss, divided by the length of its target (at
 /// least 1); counts samples, as PyTorch's mean does. The batch is a struct with `input`, `target`
 /// (N, S), padded, `input_lengths` and `target_lengths`, which are a std::vector<std::int64_t> or a
-/// tensor; or with a Ragged `target`, which knows its lengths. `input_lengths` are those of the
-/// output. On a device, lengths in tensors are read back, which waits for it. Computes in single
-/// precision at least. An impossible alignment is infinite, with `zero_infinity` 0. With `outputs`
-/// the report has the output, rows first. Throws BadModel and BadBatch for shapes that do not fit.
-/// Source: torch.nn.CTCLoss.
+/// tensor; or with a Ragged `target`, which knows its lengths. `input_lengths` are the lengths of
+/// the output. On a device, lengths in tensors are read back, which waits for it. Computes in
+/// single precision at least. The loss of an impossible alignment is infinite, or 0 with
+/// `zero_infinity`. With `outputs` the report has the output, rows first. Throws BadModel and
+/// BadBatch for shapes that do not fit. Source: torch.nn.CTCLoss.
 struct CTCLoss {
   std::int64_t blank = 0;      ///< index of the class for blank
   bool zero_infinity = false;  ///< an impossible alignment costs 0
@@ -62,7 +62,7 @@ struct Mechanism<CTCLoss> : ObjectiveHooks {
   std::string describe() const;
 
  private:
-  /// How many fields with tensors it takes of a batch.
+  /// The number of fields with tensors that it takes from a batch.
   template <class Batch>
   static consteval std::size_t taken() {
     using Lengths = std::remove_cvref_t<decltype(std::declval<const Batch&>().input_lengths)>;

@@ -33,7 +33,7 @@ struct Embeddings : ObjectiveHooks {
                        " for the inputs of a batch. Let it return one embedding per row, of shape "
                        "(N, D), for each.");
   }
-  /// What the report and metrics are given.
+  /// The outputs for the report and the metrics.
   template <class Run>
   at::Tensor joined(const Run& run, const std::vector<at::Tensor>& all) const {
     return values.outputs || run.evaluating ? at::stack(all, 1) : at::Tensor();

@@ -20,7 +20,7 @@ consteval auto input_refusal() {
   else return refuse::is<refuse::Nothing>{};
 }
 /// The compile-time error for a model that cannot be called with this batch's input, and for a
-/// batch of which the objective would ignore something: it takes `taken` fields with tensors.
+/// batch with more tensors than the objective uses: it takes `taken` fields with tensors.
 template <class Run, class Model, class Batch, std::size_t taken = 2>
 consteval auto forward_refusal() {
   if constexpr (Map<const Batch> && !MapOfTensors<const Batch>)
@@ -56,13 +56,13 @@ consteval auto other_count_refusal() {
 
 /// Throws BadBatch if an output and its target differ in shape.
 void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target);
-/// The same, and throws BadBatch if the target has an integer dtype, of which some losses have no
-/// gradient.
+/// As `check_same_shape`; also throws BadBatch if the target has an integer dtype, for which some
+/// losses have no gradient.
 void check_numbers(const char* name, const at::Tensor& output, const at::Tensor& target);
-/// `check_same_shape`, and throws BadBatch if the target has no floating-point dtype.
+/// As `check_same_shape`; also throws BadBatch if the target has no floating-point dtype.
 void check_probabilities(const char* name, const at::Tensor& output, const at::Tensor& target);
-/// Throws BadBatch if the samples of an output have other lengths than those of the target, whose
-/// joined rows could be as many.
+/// Throws BadBatch if the samples of an output have other lengths than the samples of the target:
+/// the joined rows could be as many.
 void check_same_lengths(const std::string& name, const Ragged& output, const Ragged& target);
 
 }  // namespace ikebana::detail

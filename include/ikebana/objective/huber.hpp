@@ -4,12 +4,13 @@
 
 namespace ikebana {
 
-/// Sum over the differences d between the output and a target of the same shape: d^2 / 2 where |d|
-/// is at most `delta`, else `delta` * (|d| - `delta` / 2). Counts elements, as PyTorch's mean does.
-/// The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the shapes differ or the
-/// target is of integers, BadValue for a `delta` that is not above 0. Source: torch.nn.HuberLoss.
+/// Sum over the differences d between the output and a target of the same shape: d^2 / 2 if |d| is
+/// at most `delta`, else `delta` * (|d| - `delta` / 2). Counts elements, as PyTorch's mean does.
+/// The batch has the fields that CrossEntropyLoss takes. Throws BadBatch if the shapes differ or
+/// the target is of integers, BadValue for a `delta` that is not above 0. Source:
+/// torch.nn.HuberLoss.
 struct HuberLoss {
-  double delta = 1;      ///< where the loss becomes linear, above 0
+  double delta = 1;      ///< |d| from which the loss is linear, above 0
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 

@@ -7,8 +7,8 @@ namespace ikebana {
 /// Sum of the Kullback-Leibler divergence between log-probabilities (the output) and a target of
 /// the same shape: probabilities, or with `log_target` their logarithms. Counts rows, as PyTorch's
 /// `reduction="batchmean"`, which gives the divergence if each row is one distribution. PyTorch's
-/// default, a mean over elements, is that divided by the elements of a row. The batch's fields are
-/// those of CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit. Source:
+/// default, a mean over elements, is that divided by the elements of a row. The batch has the
+/// fields that CrossEntropyLoss takes. Throws BadBatch if shapes or dtypes do not fit. Source:
 /// torch.nn.KLDivLoss.
 struct KLDivLoss {
   bool log_target = false;  ///< the target is log-probabilities
@@ -20,7 +20,7 @@ struct Mechanism<KLDivLoss> : detail::OutputAndTarget<KLDivLoss> {
   using detail::OutputAndTarget<KLDivLoss>::OutputAndTarget;
 
   at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
-  /// The rows of a Ragged are all those of its samples.
+  /// Counts the rows of all samples of a Ragged.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
     const at::Tensor& all = detail::target_tensor<KLDivLoss>(batch);

@@ -5,8 +5,8 @@
 namespace ikebana {
 
 /// Sum of absolute differences between the output and a target of the same shape. Counts elements,
-/// as PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the
-/// shapes differ or the target is of integers. Source: torch.nn.L1Loss.
+/// as PyTorch's mean does. The batch has the fields that CrossEntropyLoss takes. Throws BadBatch if
+/// the shapes differ or the target is of integers. Source: torch.nn.L1Loss.
 struct L1Loss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };

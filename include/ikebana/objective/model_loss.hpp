@@ -44,7 +44,7 @@ struct Mechanism<Without<axis::objective>> : ObjectiveHooks {
   auto count(Model& model, const Batch& batch) {
     return model->count(batch);
   }
-  /// Whose `count` cannot be called.
+  /// True if the model has a `count` that cannot be called.
   template <class Model, class Batch>
   static consteval auto count_refusal() {
     if constexpr (requires(Model& model, const Batch& batch) { model->count(batch); })

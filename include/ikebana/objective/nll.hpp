@@ -4,10 +4,10 @@
 
 namespace ikebana {
 
-/// Sum of the negative log-probability of class indices (N, ...), where the output holds
-/// log-probabilities (N, C, ...), as of a LogSoftmax. Counts, `class_dim` and the batch's fields
-/// are as for CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit, BadValue for a
-/// `class_dim` that does not exist. Source: torch.nn.NLLLoss.
+/// Sum of the negative log-probability of class indices (N, ...). The output holds
+/// log-probabilities (N, C, ...), as a LogSoftmax returns. Counts, `class_dim` and the batch's
+/// fields are as for CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit, BadValue for
+/// a `class_dim` that does not exist. Source: torch.nn.NLLLoss.
 struct NLLLoss {
   std::int64_t ignore_index = -100;  ///< targets of this value cost and count nothing
   at::Tensor weight = {};            ///< (C) factor of each class, or undefined: 1

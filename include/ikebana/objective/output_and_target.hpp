@@ -17,9 +17,9 @@ const at::Tensor& target_tensor(const Batch& batch) {
 
 /// `Mechanism<Policy>` derives from it and defines `at::Tensor sum(output, target)`, the
 /// differentiable sum over all elements; it may hide `count`, which counts elements, as PyTorch's
-/// mean does. `counted_sum(output, target)`, if it has that, returns both, or an empty Loss where
-/// they are computed one by one. Of a Ragged the joined rows are compared: both then have the same
-/// lengths.
+/// mean does. `counted_sum(output, target)`, if it has that, returns both, or an empty Loss if they
+/// are computed one by one. The joined rows of a Ragged are compared: output and target must then
+/// have the same lengths.
 template <class Policy>
 struct OutputAndTarget : ObjectiveHooks {
   using carries_out = Policy;

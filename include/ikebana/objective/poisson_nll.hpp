@@ -7,8 +7,8 @@ namespace ikebana {
 /// Sum of the negative log-likelihood of counts (the target, of the output's shape, integers or
 /// not) under Poisson distributions whose rates are the exponentials of the output, or without
 /// `log_input` the output itself, to which `eps` is added. `full` adds Stirling's approximation of
-/// log(target!) to it. Counts elements, as PyTorch's mean does. The batch's fields are those of
-/// CrossEntropyLoss. Throws BadBatch if the shapes differ. Source: torch.nn.PoissonNLLLoss.
+/// log(target!) to it. Counts elements, as PyTorch's mean does. The batch has the fields that
+/// CrossEntropyLoss takes. Throws BadBatch if the shapes differ. Source: torch.nn.PoissonNLLLoss.
 struct PoissonNLLLoss {
   bool log_input = true;  ///< the output is the logarithm of the rate
   bool full = false;      ///< adds Stirling's approximation of log(target!)

@@ -1,16 +1,17 @@
 #pragma once
-// A weight of a policy that fits every microbatch: it broadcasts against one row of the output.
+// The weight of an objective: it broadcasts against one row of the output, so it fits every
+// microbatch.
 #include <ikebana/detail/device_copy.hpp>
 
 namespace ikebana::detail {
 
-/// Throws BadValue for a tensor of an objective's values that requires a gradient.
+/// Throws BadValue if a tensor among an objective's values requires a gradient.
 void refuse_trained(const at::Tensor& weight);
 
-/// Has no values of its own but a copy on the device.
+/// A copy of the weight on the device of the output.
 class RowWeight {
  public:
-  /// The weight on the output's device; undefined where it is not given. Throws BadValue if it does
+  /// The weight on the output's device; undefined if it is not given. Throws BadValue if it does
   /// not broadcast against one row, or requires a gradient.
   const at::Tensor& operator()(const char* name, const at::Tensor& weight,
                                const at::Tensor& output);

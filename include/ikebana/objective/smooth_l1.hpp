@@ -5,11 +5,11 @@
 namespace ikebana {
 
 /// Sum over the differences d between the output and a target of the same shape: d^2 / (2 `beta`)
-/// where |d| is below `beta`, else |d| - `beta` / 2. Counts elements, as PyTorch's mean does. The
-/// batch's fields are those of CrossEntropyLoss. Throws BadBatch if the shapes differ or the target
-/// is of integers, BadValue for a negative `beta`. Source: torch.nn.SmoothL1Loss.
+/// if |d| is below `beta`, else |d| - `beta` / 2. Counts elements, as PyTorch's mean does. The
+/// batch has the fields that CrossEntropyLoss takes. Throws BadBatch if the shapes differ or the
+/// target is of integers, BadValue for a negative `beta`. Source: torch.nn.SmoothL1Loss.
 struct SmoothL1Loss {
-  double beta = 1;       ///< where the loss becomes linear, 0 or more
+  double beta = 1;       ///< |d| from which the loss is linear, 0 or more
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 

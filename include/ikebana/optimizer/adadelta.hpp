@@ -4,10 +4,11 @@
 
 namespace ikebana {
 
-/// Divides each gradient by the root of a moving average of its squares, and multiplies it by that
-/// of the squares of earlier changes. State: two averages in the parameter's dtype. Cost: ten
-/// operators for each parameter, and the copies by which an update is undone. Fields and defaults
-/// as torch.optim.Adadelta. Source: Zeiler, arXiv:1212.5701, whose lr is 1.
+/// Divides each gradient by the root of a moving average of its squares, and multiplies it by the
+/// root of a moving average of the squares of earlier changes. State: two averages in the
+/// parameter's dtype. Cost: ten operators for each parameter, and the copies by which an update is
+/// undone. Fields and defaults as torch.optim.Adadelta. Source: Zeiler, arXiv:1212.5701, whose lr
+/// is 1.
 struct Adadelta {
   double lr = 1;                   ///< learning rate; a schedule multiplies it
   double rho = 0.9;                ///< decay per step of both averages, in [0, 1]

@@ -1,25 +1,28 @@
 #pragma once
-// The mechanism of Adafactor.
-#include <ikebana/detail/slice.hpp>
-#include <ikebana/hooks.hpp>
-#include <ikebana/optimizer/matrices/adafactor_step.hpp>
+// The policy Adafactor and its mechanism.
+#include <ikebana/optimizer/engine/per_parameter.hpp>
+#include <optional>
+#include <utility>
 
 namespace ikebana {
 
-namespace detail {
-
-/// The slot that holds means over dimension `dim` of a parameter: whether it fits, and a new one.
-template <int dim>
-bool means_match(const at::Tensor& state, const at::Tensor& p) {
-  return p.dim() > 1 && state.sizes() == at::IntArrayRef(reduced_shape(p, dim)) &&
-         state.dtype() == p.dtype() && state.device() == p.device();
-}
-template <int dim>
-at::Tensor means_of(const at::Tensor& p, const Slice&) {
-  return p.dim() > 1 ? at::zeros(reduced_shape(p, dim), p.options()) : at::Tensor();
-}
-
-}  // namespace detail
+/// Adam without a first moment, whose second moment is factored into means over rows and columns of
+/// the last two dimensions. State: n + m elements for an (n, m) matrix, instead of Adam's 2 n m; an
+/// unfactored second moment for a vector; and one step count. Steps are relative to the RMS of a
+/// parameter. Cost: about six passes over memory, and scratch for the largest parameter. Fields and
+/// defaults as torch.optim.Adafactor; without a value, `eps.first` is the dtype's machine epsilon.
+/// Source: Shazeer and Stern, arXiv:1804.04235.
+struct Adafactor {
+  double lr = 1e-2;           ///< largest rate relative to the parameter's RMS
+  double beta2_decay = -0.8;  ///< in step t the second moment's decay is 1 - t^beta2_decay
+  /// Lower bounds: of the second moment's root, and of the parameter's RMS that steps are relative
+  /// to.
+  std::pair<std::optional<double>, double> eps = {std::nullopt, 1e-3};
+  double d = 1;                    ///< largest RMS of an update before the rate is applied
+  double weight_decay = 0;         ///< decoupled: takes lr * weight_decay * parameter
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
+};
 
 template <>
 struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
@@ -28,15 +31,15 @@ struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_each(masters, gradients, rate, 3, [](const at::Tensor& p, const at::Tensor&) {
-      return detail::AdafactorStep::scratch(p);
-    });
+    prepare_each(masters, gradients, rate, 3,
+                 [](const at::Tensor& p, const at::Tensor&) { return scratch_bytes(p); });
   }
   void update(const Masters&, StepGradients& gradients);
   std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
 
  private:
+  static std::int64_t scratch_bytes(const at::Tensor& p);
   static std::vector<detail::Slot> state_slots();
   void check_values() const;
 };

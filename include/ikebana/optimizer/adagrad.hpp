@@ -6,20 +6,18 @@ namespace ikebana {
 
 /// Divides each element's step by the root of the sum of its squared gradients so far. State: one
 /// sum in the parameter's dtype and one step count. Cost: one fused operator per group on a CPU;
-/// elsewhere, where not every LibTorch has that operator, several per parameter. Fields and
-/// defaults as torch.optim.Adagrad. Source: Duchi et al., Journal of Machine Learning Research 12,
-/// 2011.
+/// elsewhere several operators per parameter, since not every LibTorch has the fused one there.
+/// Fields and defaults as torch.optim.Adagrad. Source: Duchi et al., Journal of Machine Learning
+/// Research 12, 2011.
 struct Adagrad {
   double lr = 1e-2;                      ///< learning rate; a schedule multiplies it
   double lr_decay = 0;                   ///< step t, from 0, has lr / (1 + t * lr_decay)
   double weight_decay = 0;               ///< adds weight_decay * parameter to the gradient
-  double initial_accumulator_value = 0;  ///< what the sums of squares start with
+  double initial_accumulator_value = 0;  ///< initial value of the sums of squares
   double eps = 1e-10;                    ///< added to the denominator
   bool maximize = false;                 ///< maximises the loss instead
   std::vector<Group> groups = {};        ///< parameters with values of their own
 };
-
-namespace detail {}  // namespace detail
 
 template <>
 struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
@@ -38,13 +36,13 @@ struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
  private:
-  /// Also while a step is recorded: the operator itself reads the rate and the flag.
+  /// Is true also while a step is recorded, since the operator itself reads the rate and the flag.
   bool is_fused(const at::Tensor& p) const { return p.is_cpu() && !as_on_device_; }
   static detail::Slot sum_slot(const Adagrad& v);
   void update_fused(const StepGradients& gradients) noexcept;
   void check_values() const;
 
-  double initial_;  // what the state of the first step begins with
+  double initial_;  // the value with which the state was made
 };
 
 }  // namespace ikebana

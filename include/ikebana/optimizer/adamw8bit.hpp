@@ -1,15 +1,34 @@
 #pragma once
-// The mechanism of AdamW8bit: one pass over memory on a CPU, operators elsewhere.
-#include <ikebana/detail/slice.hpp>
-#include <ikebana/hooks.hpp>
-#include <ikebana/hooks/numbers.hpp>
-#include <ikebana/optimizer/blockwise/shared_blocks.hpp>
-#include <ikebana/optimizer/engine/bucket.hpp>
-#include <ikebana/optimizer/engine/cut_parameter.hpp>
-#include <ikebana/optimizer/engine/grouped.hpp>
+// The policy AdamW8bit and its mechanism.
+#include <array>
+#include <ikebana/optimizer/blockwise/dynamic_map.hpp>
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana {
+
+/// AdamW with both moments in 8 bits per element, in blocks that share a scale. State:
+/// 2 + 8 / block_size bytes per element instead of AdamW's 8. Each block is divided by its largest
+/// magnitude and rounded to the nearest of 256 values (dynamic_map.hpp), which are dense near zero.
+/// The update is computed in single precision from moments that are rounded only afterwards. A
+/// second moment that is not 0 is never rounded to 0, since Adam divides by its root. Parameters of
+/// fewer than `min_8bit_size` elements keep FP32 moments. Cost: one pass over memory on a CPU; some
+/// thirty operators per parameter on other devices. Fields and defaults as AdamW; the sizes as in
+/// torchao and bitsandbytes, and fixed when the trainer is made. PyTorch has no such optimizer.
+/// Source: Dettmers et al., arXiv:2110.02861.
+struct AdamW8bit {
+  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
+  double eps = 1e-8;                           ///< added to the denominator
+  double weight_decay = 1e-2;                  ///< decoupled: takes lr * weight_decay * parameter
+  bool maximize = false;                       ///< maximises the loss instead
+  std::int64_t block_size = 256;               ///< elements that share a scale, from 16 on
+  std::int64_t min_8bit_size = 4096;           ///< elements; smaller parameters keep FP32 moments
+  std::vector<Group> groups = {};              ///< parameters with values of their own
+
+  static constexpr std::int64_t max_block_size = 4096;  ///< elements; the largest block_size
+  /// True if a whole parameter of `elements` elements has 8-bit moments.
+  bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
+};
 
 template <>
 struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
@@ -19,9 +38,7 @@ struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 4, [&](const at::Tensor& p, const at::Tensor&) {
-      if (!on_device(p)) return std::int64_t{0};
-      maps_.prepare(p.device());
-      return detail::BlockwiseOperators::scratch(p, values);
+      return on_device(p) ? prepare_operators(p) : 0;
     });
   }
   void update(const Masters&, StepGradients& gradients);
@@ -34,23 +51,14 @@ struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
   }
 
  private:
-  template <class... Edges>
-  void update_blocks(const detail::ParameterUpdate& update, const detail::BlockRange& blocks,
-                     const Edges&... edges) const {
-    if (update.on_device)
-      return update.with_lr_and_step([&](const auto& lr, const auto& step) {
-        detail::BlockwiseOperators(update, values, maps_, blocks, edges...).update(lr, step);
-      });
-    detail::dispatch_dtype(update.parameter().scalar_type(), [&]<class T>(T) noexcept {
-      detail::BlockwisePass<T>(update, values, blocks, edges...).update();
-    });
-  }
-  /// Two moments, and for those in 8 bits the largest magnitude of each block.
+  /// Prepares an update by operators. Returns the bytes of their scratch.
+  std::int64_t prepare_operators(const at::Tensor& p);
+  /// The two moments, and the largest magnitude of each block of an 8-bit moment.
   static std::vector<detail::Slot> state_slots(const AdamW8bit& v);
   static Slice cut_of_blocks(const at::Tensor& state, const Slice& of_master, std::int64_t size);
   void check_values() const;
 
-  std::int64_t block_size_, min_8bit_size_;  // with which the state was made
+  std::int64_t block_size_, min_8bit_size_;  // the values with which the state was made
   detail::DeviceMaps maps_;
 };
 

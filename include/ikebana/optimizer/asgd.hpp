@@ -46,10 +46,10 @@ struct Mechanism<ASGD> : detail::ElementsByOperators<ASGD> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:
-  /// The first step has the rate itself.
+  /// Sets `eta` to the rate in the first step.
   static void start(const at::Tensor& eta, double lr, double step);
   static void start(const at::Tensor& eta, const at::Tensor& lr, const at::Tensor& step);
-  /// The weight is that of the step before, in Float as PyTorch keeps it.
+  /// Uses the weight of the step before, in Float as PyTorch keeps it.
   void add_to_average(const at::Tensor& average, const at::Tensor& p, double step,
                       at::Tensor spare) const;
   void add_to_average(const at::Tensor& average, const at::Tensor& p, const at::Tensor& step,

@@ -3,31 +3,174 @@
 #include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
+#include <ikebana/hooks/update.hpp>
 #include <ikebana/model/matched_names.hpp>
 #include <ikebana/optimizer/engine/fallback_optimizer.hpp>
-#include <ikebana/optimizer/engine/optimizer_part.hpp>
+#include <ikebana/optimizer/muon.hpp>
+#include <ikebana/optimizer/sparse_adam.hpp>
+
+namespace ikebana::detail {
+
+/// True for an optimizer whose own `match` chooses the parameters that it updates, such as Muon.
+template <class Policy>
+concept updates_some = requires(Policy policy) { policy.match, policy.otherwise; };
+
+/// Throws BadValue if the field `otherwise` of one of the policies was set: it has no effect within
+/// Combined.
+template <class... Policies>
+void check_fallback_is_unused(const Policies&... policies) {
+  auto check = []<class Policy>(const Policy& policy) {
+    if constexpr (requires { policy.otherwise; }) {
+      const AdamW &v = policy.otherwise, unset;
+      if (v.lr != unset.lr || v.betas != unset.betas || v.eps != unset.eps ||
+          v.weight_decay != unset.weight_decay || v.amsgrad != unset.amsgrad ||
+          v.maximize != unset.maximize || !v.groups.empty())
+        throw BadValue("Combined: `otherwise` of " + type_name<Policy>() +
+                       " is set, and the other optimizer updates the other parameters. Leave it "
+                       "out, and set the values of `rest`.");
+    }
+  };
+  (check(policies), ...);
+}
+
+/// The names of the weights of embeddings with sparse(true).
+template <class Table>
+std::vector<std::string> sparse_embeddings(const Table& units) {
+  std::vector<std::string> names;
+  auto add = [&](const std::string& module, bool sparse) {
+    if (sparse) names.push_back(module.empty() ? "weight" : module + ".weight");
+  };
+  for (auto& item : units.units()[0].module->named_modules()) {
+    if (auto* table = item.value()->template as<torch::nn::EmbeddingImpl>())
+      add(item.key(), table->options.sparse());
+    if (auto* bag = item.value()->template as<torch::nn::EmbeddingBagImpl>())
+      add(item.key(), bag->options.sparse());
+  }
+  return names;
+}
+
+/// One of the optimizers of Combined, and its parameters: it sees no others. Passes rounded updates
+/// on with the indices of the trainer's masters.
+template <class Policy>
+class OptimizerPart : UpdateRounding {
+ public:
+  typename without_fallback<Policy>::type mechanism;
+  explicit OptimizerPart(Policy values) : mechanism(std::move(values)) {}
+
+  /// Takes the masters for which `is_own(i)` is true.
+  template <class IsOwn>
+  void take(const Masters& all, const IsOwn& is_own) {
+    rounding_ = all.rounding;
+    masters_.rounding = rounding_ ? this : nullptr;
+    masters_.storage = all.storage, masters_.ranks = all.ranks;
+    for (std::size_t i = 0; i < all.values.size(); ++i) {
+      place_.push_back(is_own(i) ? size() : none);
+      if (!is_own(i)) continue;
+      index_.push_back(all.first + i);
+      masters_.add(all, i);
+    }
+  }
+  std::size_t size() const { return index_.size(); }
+  void begin() {
+    if constexpr (updates_some<Policy>)
+      for (std::size_t i = 0; i < size(); ++i)
+        if (!holds_for(mechanism.values.match, masters_, i))
+          throw BadValue("Combined: no optimizer is for `" + masters_.names[i] + "` of shape " +
+                         c10::str(masters_.values[i].sizes()) + ": " + type_name<Policy>() +
+                         " is `rest`, and its own `match` is not true for it. Make " +
+                         type_name<Policy>() + " `first`.");
+    refuse_slices<std::decay_t<decltype(mechanism)>>(masters_);
+    mechanism.begin(masters_);
+  }
+  /// `values` are the values of the policy, which the caller may have changed since the last step.
+  template <class Rate>
+  void prepare(const Policy& values, const StepGradients& all, const Rate& rate) {
+    mechanism.values = values;
+    gradients_ = all;
+    std::size_t n = 0;
+    for (std::size_t k = 0; k < all.indices.size(); ++k) {
+      const std::size_t own = place_[all.indices[k]];
+      if (own == none) continue;
+      gradients_.indices[n] = own, gradients_.values[n++] = all.values[k];
+    }
+    gradients_.indices.resize(n), gradients_.values.resize(n);
+    ask_.begin(mechanism, masters_, gradients_);
+    mechanism.prepare(masters_, gradients_, rate);
+  }
+  /// Throws BadModel for a sparse gradient of one of these parameters.
+  void refuse_sparse(const StepGradients& all, const char* cure) const {
+    for (std::size_t k = 0; k < all.indices.size(); ++k)
+      if (const std::size_t own = place_[all.indices[k]]; own != none && all.values[k].is_sparse())
+        throw BadModel("Combined: the gradient of `" + masters_.names[own] + "` is sparse, and " +
+                       type_name<Policy>() + " updates that parameter. " + cure);
+  }
+  void update() noexcept(noexcept(ask_(mechanism, masters_, gradients_))) {
+    ask_(mechanism, masters_, gradients_);
+  }
+  /// From now on its update can be undone after it has ended.
+  void keep_copies() noexcept { ask_.keep_copies(mechanism); }
+  void after_update() noexcept { mechanism.after_update(masters_, gradients_); }
+  void end_step(Report& report) noexcept {
+    mechanism.end_step(gradients_, report);
+    ask_.end_step();
+    gradients_.values.clear();
+  }
+  void abort() noexcept {
+    ask_.abort(mechanism, masters_);
+    mechanism.abort();
+    gradients_.values.clear();
+  }
+  std::string describe() const {
+    return type_name<Policy>() + " {" + mechanism.describe() + "} for " + std::to_string(size()) +
+           (size() == 1 ? " parameter" : " parameters");
+  }
+  void state(Archive& archive, Policy& values) {
+    ask_.settle(mechanism, masters_);
+    mechanism.values = values;
+    mechanism.state(archive, masters_);
+    values = mechanism.values;
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  void prepare_rounding(const at::TensorOptions& exact, std::int64_t max_elements) override {
+    rounding_->prepare_rounding(exact, max_elements);
+  }
+  void write(const at::Tensor& master, const at::Tensor& exact, std::size_t i) noexcept override {
+    rounding_->write(master, exact, index_[i]);
+  }
+
+  Update<typename without_fallback<Policy>::type> ask_;
+  Masters masters_;
+  StepGradients gradients_;
+  std::vector<std::size_t> place_;  // index of each of the trainer's masters among these, or `none`
+  std::vector<std::size_t> index_;  // index of each of these among the trainer's masters
+  UpdateRounding* rounding_ = nullptr;
+};
+
+}  // namespace ikebana::detail
 
 namespace ikebana {
 
 /// Two optimizers in one policy: `first` updates the parameters for which `match` is true, `rest`
-/// the others; each with its own values, groups and state. PyTorch needs two optimizers, two
-/// schedules and two saved states for this. Without a rule, Muon updates what its own `match` is
-/// true for, and SparseAdam the weights of embeddings with sparse(true); other optimizers need one.
-/// A parameter that matches and that Muon's own `match` excludes goes to `rest`. Either may be any
-/// optimizer, Combined again included, but not InBackward; a field `otherwise` is left as it is.
-/// Cost: that of the two. Making the trainer throws BadValue where one of them would have no
-/// parameter. After torchrec's CombinedOptimizer.
+/// the others; each has its own values, groups and state. PyTorch needs two optimizers, two
+/// schedules and two saved states for this. If `match` is empty, Muon updates the parameters for
+/// which its own `match` is true, and SparseAdam the weights of embeddings with sparse(true); other
+/// optimizers need a rule. A parameter that matches but that Muon's own `match` excludes goes to
+/// `rest`. Either may be any optimizer, also a Combined, but not InBackward; the field `otherwise`
+/// must not be set. Cost: the sum of both. Making the trainer throws BadValue if one of them would
+/// have no parameter. After torchrec's CombinedOptimizer.
 template <class First, class Rest>
 struct Combined {
   ParameterRule match = {};  ///< which parameters `first` updates
-  First first = {};          ///< the optimizer of those, and its values
+  First first = {};          ///< the optimizer of these parameters, and its values
   Rest rest = {};            ///< the optimizer of all others, and its values
 };
 
 template <class First, class Rest>
 struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   using carries_out = Combined<First, Rest>;
-  static constexpr bool takes_divisor = true;  // each part is asked as it declares
+  static constexpr bool takes_divisor = true;  // each part is passed what it takes
   Combined<First, Rest> values;
   explicit Mechanism(Combined<First, Rest> v)
       : values(std::move(v)), first_(values.first), rest_(values.rest) {
@@ -142,7 +285,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     if constexpr (detail::updates_some<First>) first_rule_ = values.first.match;
     rule_ = values.match;
   }
-  /// Another rule may be assigned, as long as each parameter stays with its optimizer.
+  /// Throws BadValue if another rule was assigned by which a parameter changes its optimizer.
   void check_rule(const Masters& masters) {
     if (!has_other_rule()) return;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
@@ -168,8 +311,8 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
 
   detail::OptimizerPart<First> first_;
   detail::OptimizerPart<Rest> rest_;
-  ParameterRule rule_, first_rule_;  // that `is_first_` was made by
-  std::vector<bool> is_first_;       // of each master
+  ParameterRule rule_, first_rule_;  // the rules from which `is_first_` was made
+  std::vector<bool> is_first_;       // for each master
   std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
 };
 

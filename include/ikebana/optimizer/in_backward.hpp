@@ -1,5 +1,5 @@
 #pragma once
-// InBackward<AdamW>: updates during backward.
+// The policy InBackward<AdamW> and its mechanism: updates during backward.
 #include <deque>
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/hooks.hpp>
@@ -11,11 +11,11 @@ namespace ikebana {
 
 /// Updates each parameter as soon as backward has computed its gradient, and frees that gradient at
 /// once. A step holds the gradients of about one layer instead of all: it saves 4 bytes per FP32
-/// parameter. Every update has the same bits as that of `optimizer`. The price: a step that throws
-/// in the middle of backward has already updated some parameters. Not allowed with policies that
-/// need all gradients before the first update: clipping, FP16's loss scale, accumulation. If the
-/// loss is not finite, nothing is updated. Source: torchtune's optimizer_in_bwd; Lv et al., LOMO,
-/// arXiv:2306.09782.
+/// parameter. Every update has the bits that `optimizer` alone computes. The price: a step that
+/// throws in the middle of backward has already updated some parameters. Not allowed with policies
+/// that need all gradients before the first update: clipping, FP16's loss scale, accumulation. If
+/// the loss is not finite, nothing is updated. Source: torchtune's optimizer_in_bwd; Lv et al.,
+/// LOMO, arXiv:2306.09782.
 template <class Optimizer>
 struct InBackward {
   Optimizer optimizer = {};  ///< the values of the optimizer
@@ -26,7 +26,7 @@ InBackward(Optimizer) -> InBackward<Optimizer>;
 template <class Optimizer>
 struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   using carries_out = InBackward<Optimizer>;
-  static constexpr bool takes_divisor = true;  // there is none where this is allowed
+  static constexpr bool takes_divisor = true;  // no recipe that allows this policy has a divisor
   static constexpr bool updates_in_backward = true;
   InBackward<Optimizer> values;
   explicit Mechanism(InBackward<Optimizer> v) : values(std::move(v)) {
@@ -71,7 +71,8 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   }
   /// True if a parameter was updated during this backward.
   bool has_updated() const { return has_updated_; }
-  /// For gradients without a hook, such as those of a parameter that is trained from now on.
+  /// Prepares gradients without a hook, such as the gradient of a parameter that is trained from
+  /// now on.
   template <class Rate>
   void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
     in_backward_ = false;
@@ -111,7 +112,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   }
 
  private:
-  /// The library's optimizers have groups; a user's own may have none.
+  /// True for the library's optimizers; a user's own may be without groups.
   static constexpr bool has_groups =
       requires(Optimizer policy) { static_cast<std::vector<Group>&>(policy.groups); };
 
@@ -121,7 +122,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
       return detail::group_of_each_parameter(values.optimizer.groups, masters,
                                              [](std::size_t) { return true; });
   }
-  /// Other rules may be assigned, as long as each parameter stays in its group.
+  /// Throws BadValue if another rule was assigned by which a parameter changes its group.
   void check_groups() {
     if constexpr (has_groups) {
       const auto& groups = values.optimizer.groups;
@@ -189,8 +190,8 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     return policy;
   }
 
-  std::vector<std::size_t> group_;  // of each master; the number of groups: none
-  detail::GroupRules rules_;        // that `group_` was made by
+  std::vector<std::size_t> group_;  // for each master; the number of groups if it has no group
+  detail::GroupRules rules_;        // the rules from which `group_` was made
   const Masters* masters_ = nullptr;
   const UnitTable* units_ = nullptr;
   c10::Device device_{c10::kCPU};

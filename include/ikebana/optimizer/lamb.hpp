@@ -5,11 +5,11 @@
 namespace ikebana {
 
 /// Adam whose change of each parameter is scaled to the norm of that parameter: for batches of tens
-/// of thousands. A change is not scaled where one of both norms is 0. State: two moments in the
+/// of thousands. A change is not scaled if one of the two norms is 0. State: two moments in the
 /// parameter's dtype and one step count. Cost: ten operators and two norms for each parameter, and
-/// the copies by which an update is undone; of slices, one sum over ranks. PyTorch has no LAMB: the
-/// fields and defaults are those of AdamW, but for eps, and the formulas those of algorithm 2 of
-/// the paper, with the identity as its function of the norm. Source: You et al., arXiv:1904.00962.
+/// the copies by which an update is undone; for slices, one sum over ranks. PyTorch has no LAMB:
+/// fields and defaults are as AdamW's, except eps, and the formulas follow algorithm 2 of the
+/// paper, with the identity as its function of the norm. Source: You et al., arXiv:1904.00962.
 struct LAMB {
   double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
   std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
@@ -18,8 +18,6 @@ struct LAMB {
   bool maximize = false;                       ///< maximises the loss instead
   std::vector<Group> groups = {};              ///< parameters with values of their own
 };
-
-namespace detail {}  // namespace detail
 
 template <>
 struct Mechanism<LAMB> : detail::ByOperators<LAMB> {
@@ -35,7 +33,7 @@ struct Mechanism<LAMB> : detail::ByOperators<LAMB> {
 
  private:
   void add_to_moments(const detail::ParameterUpdate& update) const;
-  /// The change of a parameter before it is scaled, by its moments.
+  /// The change of a parameter, computed from its moments, before it is scaled.
   template <class Number>
   static at::Tensor next_change(const detail::ParameterUpdate& update, const Number& step) {
     const at::Tensor& p = update.parameter();

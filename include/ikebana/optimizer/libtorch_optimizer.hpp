@@ -7,17 +7,17 @@
 
 namespace ikebana {
 
-/// An optimizer of LibTorch, or your own that derives from torch::optim::Optimizer. It is given the
-/// true gradients, and its `step` is not called where the step is rejected. Each step begins with
-/// these options, with the schedule's lr and the group's. `groups` may set the lr, and what the
-/// options have of weight_decay, betas, eps and momentum. A class of your own names its types,
-/// `using Options =
-/// ...; using ParamState = ...;`, and keeps everything that a step changes in `state()`. `make` is
-/// for a constructor that does not take (parameter groups, options). Cost: that of the optimizer,
-/// and a copy of all parameters and their state before each update, by which a step is undone.
+/// An optimizer of LibTorch, or your own that derives from torch::optim::Optimizer. It gets the
+/// true gradients, and its `step` is not called if the step is rejected. Before each step its
+/// options are set to these, with the lr of the schedule and the values of the group. `groups` may
+/// set the lr, and weight_decay, betas, eps and momentum if the options have them. Your own class
+/// names its types, `using Options = ...; using ParamState = ...;`, and keeps everything that a
+/// step changes in `state()`. `make` is for a constructor that does not take (parameter groups,
+/// options). Cost: the cost of the optimizer, and a copy of all parameters and their state before
+/// each update, by which a step is undone.
 template <class Optimizer>
 struct LibTorchOptimizer {
-  /// It sets the axis optimizer.
+  /// The axis of this policy.
   using axis = ikebana::axis::optimizer;
   static_assert(std::derived_from<Optimizer, torch::optim::Optimizer>,
                 "ikebana: the argument of LibTorchOptimizer must derive from "
@@ -26,18 +26,18 @@ struct LibTorchOptimizer {
                 "ikebana: LibTorchOptimizer must know the options of an optimizer. Write `using "
                 "Options = YourOptions;` in its class, with a type derived from "
                 "torch::optim::OptimizerCloneableOptions<YourOptions>.");
-  /// LBFGS computes the loss several times in a step, and is refused.
+  /// True for LBFGS, which computes the loss several times in a step and is refused.
   static constexpr bool needs_closure = std::derived_from<Optimizer, torch::optim::LBFGS>;
   /// One call of `step` updates all parameters; InBackward is refused.
   static constexpr bool updates_several_at_once = true;
   /// The options of this optimizer.
   using Options = typename detail::options_of<Optimizer>::Options;
-  /// What the optimizer is constructed from.
+  /// The argument from which the optimizer is constructed.
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-  Options options;                 ///< the values of every parameter without a group's
+  Options options;                 ///< the values of parameters without a group
   std::vector<Group> groups = {};  ///< parameters with values of their own
-  /// How the optimizer is made; without a value, by its constructor.
+  /// Makes the optimizer; if it is empty, the constructor does.
   std::function<std::unique_ptr<Optimizer>(const ParamGroups&, const Options&)> make = {};
 };
 
@@ -117,7 +117,7 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
     throw BadValue("LibTorchOptimizer: " + detail::type_name<Optimizer>() +
                    " has no constructor from parameter groups and options. Give `make`.");
   }
-  /// Sets the options of a group, or those of the optimizer, for this step.
+  /// Sets the options of a group, or the optimizer's own, for this step.
   void set(torch::optim::OptimizerOptions& options, std::size_t g,
            const detail::RateRef& rate) const {
     auto* own = dynamic_cast<Options*>(&options);
@@ -142,7 +142,7 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
           "the schedule makes the lr " + c10::str(lr) + "; it must be finite and not negative.");
     return lr;
   }
-  /// Throws BadValue where the options or the state lack a function that LibTorch's base declares.
+  /// Throws BadValue if the options or the state lack a function that LibTorch's base declares.
   void check_types() const {
     try {
       auto copy = detail::base_of(values.options).clone();
@@ -181,8 +181,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
     }
   }
 
-  detail::GroupRules rules_;           // when the trainer was made
-  std::vector<std::size_t> group_of_;  // of each parameter group; the number of groups: none
+  detail::GroupRules rules_;           // the rules when the trainer was made
+  std::vector<std::size_t> group_of_;  // by parameter group; the number of groups: no group
   detail::LibTorchRun<Optimizer> run_;
 };
 

@@ -23,8 +23,8 @@ struct Lion {
 
 namespace detail {
 
-/// `magnitude` with the sign of x; 0 if x is 0. Works on bits: compilers do not always vectorize
-/// comparisons, and branch prediction fails on the signs of gradients.
+/// Returns `magnitude` with the sign of x, or 0 if x is 0. Works on bits: compilers do not always
+/// vectorize comparisons, and branch prediction fails on the signs of gradients.
 template <class Real>
 Real with_sign_of(Real x, Real magnitude) {
   using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;

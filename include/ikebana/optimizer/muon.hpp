@@ -27,7 +27,7 @@ struct Muon {
   double weight_decay = 0.1;  ///< decoupled: takes lr * weight_decay * parameter
   double momentum = 0.95;     ///< decay of the moment, in [0, 1)
   bool nesterov = true;       ///< adds the gradient to the moment once more
-  /// Of the Newton-Schulz iteration's polynomial: those of x, x^3 and x^5.
+  /// Coefficients of x, x^3 and x^5 in the Newton-Schulz iteration's polynomial.
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
   double eps = 1e-7;                                ///< least norm by which a matrix is divided
   std::int64_t ns_steps = 5;                        ///< iterations, less than 100
@@ -40,7 +40,7 @@ struct Muon {
 
 namespace detail {
 
-/// Muon's update, of matrices alone.
+/// Muon's update of matrices, without the optimizer of the other parameters.
 struct MuonMatrices : PerParameterOptimizer<Muon> {
   explicit MuonMatrices(Muon v);
 
@@ -66,9 +66,9 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
 
  private:
   void update_matrix(const ParameterUpdate& update);
-  /// Elements, and lr by the whole matrix's shape; only the iteration needs the matrix itself.
+  /// Updates slices: only the iteration needs the whole matrix, the rest needs its shape at most.
   void update_slices(const StepGradients& gradients);
-  /// Updates the momentum. `memory` is used for what is returned, if anything is.
+  /// Updates the momentum and returns the direction, in `memory` or the momentum itself.
   at::Tensor next_direction(const ParameterUpdate& update, at::Tensor memory) const;
   void apply(const ParameterUpdate& update, const at::Tensor& change, at::IntArrayRef sizes) const;
   double lr_factor(at::IntArrayRef sizes) const;
@@ -99,11 +99,11 @@ struct Mechanism<Muon> : detail::WithFallback<detail::MuonMatrices> {
   }
 
  private:
-  /// Another rule may be assigned, as long as each parameter stays with its optimizer.
+  /// Throws BadValue if another rule was assigned by which a parameter changes its optimizer.
   void check_rule(const Masters& masters);
 
-  std::vector<bool> uses_muon_;  // of each master
-  ParameterRule rule_;           // that it was made by
+  std::vector<bool> uses_muon_;  // for each master
+  ParameterRule rule_;           // the rule from which it was made
 };
 
 }  // namespace ikebana

@@ -4,7 +4,7 @@
 
 namespace ikebana {
 
-/// Adam whose step is divided by the second moment only once that is known well enough, by a factor
+/// Adam that divides by the second moment only after it is known well enough, and then by a factor
 /// that grows to 1: no warm-up is needed. State: two moments in the parameter's dtype and one step
 /// count. Cost: nine operators for each parameter, and the copies by which an update is undone.
 /// Fields and defaults as torch.optim.RAdam. Source: Liu et al., arXiv:1908.03265.
@@ -20,8 +20,8 @@ struct RAdam {
 
 namespace detail {
 
-/// Multiplies the change by `factor * inverse` where the moving average is long enough, which on a
-/// device only the device knows.
+/// Multiplies the change by `factor * inverse` if the moving average is long enough, which only the
+/// device knows if there is one.
 void rectify(at::Tensor& change, const at::Tensor& inverse, double length, double factor);
 void rectify(at::Tensor& change, at::Tensor& inverse, const at::Tensor& length,
              const at::Tensor& factor);

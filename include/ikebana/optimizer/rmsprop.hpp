@@ -59,7 +59,7 @@ struct Mechanism<RMSprop> : detail::ElementsByOperators<RMSprop> {
 
   void check_values() const;
 
-  bool centered_;  // which the state was made for
+  bool centered_;  // the value with which the state was made
 };
 
 }  // namespace ikebana

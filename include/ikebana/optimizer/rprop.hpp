@@ -5,14 +5,14 @@
 namespace ikebana {
 
 /// Resilient backpropagation, for gradients of all data at once: each element has a step size,
-/// which grows by `etas[1]` while the gradient keeps its sign and shrinks by `etas[0]` where it
-/// changes. `lr` is the size of the first step alone. State: two tensors in the parameter's dtype.
-/// Cost: fifteen operators for each parameter, and the copies by which an update is undone. Fields
-/// and defaults as torch.optim.Rprop. Source: Riedmiller and Braun, IEEE International Conference
-/// on Neural Networks, 1993.
+/// which grows by `etas[1]` while the gradient keeps its sign and shrinks by `etas[0]` when the
+/// sign changes. `lr` is the size of the first step only. State: two tensors in the parameter's
+/// dtype. Cost: fifteen operators for each parameter, and the copies by which an update is undone.
+/// Fields and defaults as torch.optim.Rprop. Source: Riedmiller and Braun, IEEE International
+/// Conference on Neural Networks, 1993.
 struct Rprop {
   double lr = 1e-2;  ///< the first step of each element
-  /// Factors of the step size, where the sign changes and where it is kept.
+  /// Factors of the step size if the sign changes, and if it stays.
   std::array<double, 2> etas = {0.5, 1.2};
   std::array<double, 2> step_sizes = {1e-6, 50};  ///< least and largest step of an element
   bool maximize = false;                          ///< maximises the loss instead
@@ -42,7 +42,7 @@ struct Mechanism<Rprop> : detail::ElementsByOperators<Rprop> {
     factor.masked_fill_(at::lt_out(mask, factor, 0), values.etas[0]);
     factor.masked_fill_(at::eq_out(mask, factor, 0), 1);
     at::eq_out(mask, factor, values.etas[0]);
-    factor.add_(g, 0);  // NaN where a gradient was not finite, whose sign is
+    factor.add_(g, 0);  // makes it NaN where a gradient was not finite: the sign of NaN is
     sizes.mul_(factor).clamp_(values.step_sizes[0], values.step_sizes[1]);
     g.masked_fill_(mask, 0);
     p.addcmul_(at::sign_out(factor, g), sizes, -1);

@@ -4,10 +4,10 @@
 
 namespace ikebana {
 
-/// Stochastic gradient descent with momentum. State: one buffer in the parameter's dtype if
-/// a momentum is not 0, the policy's, a group's or the schedule's, else none. Cost: one fused
-/// operator per group; with dampening, the first update on a device waits for it. Fields and
-/// defaults as torch.optim.SGD.
+/// Stochastic gradient descent with momentum. State: one buffer in the parameter's dtype if the
+/// momentum of the policy, a group or the schedule is not 0. Cost: one fused operator per group;
+/// with dampening, the first update on a device waits for it. Fields and defaults as
+/// torch.optim.SGD.
 struct SGD {
   double lr = 1e-3;                ///< learning rate; a schedule multiplies it
   double momentum = 0;             ///< decay per step of the buffer; 0: none is kept
@@ -33,13 +33,14 @@ struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
   void state(Archive& archive, const Masters& masters);
 
  private:
-  /// LibTorch's fused SGD is wrong for FP16 and BF16 on a CPU from 16 elements on (LibTorch 2.11).
+  /// True for FP16 and BF16 on a CPU, where LibTorch's fused SGD is wrong from 16 elements on
+  /// (LibTorch 2.11).
   static bool fused_is_wrong(const at::Tensor& p);
   void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
                            const std::optional<at::Tensor>& found_inf) const;
   void add_momentum(const detail::Bucket& b, const at::Tensor& buffer, const at::Tensor& g) const;
   void check_values() const;
-  /// The momenta of this step, which groups and the schedule may change.
+  /// Throws BadValue for momenta of this step, which groups and the schedule may change.
   void check_momenta();
 };
 

@@ -5,20 +5,20 @@
 
 namespace ikebana {
 
-/// Adam for gradients that are sparse by rows, such as those of a `torch::nn::Embedding` with
-/// sparse(true). Cost: a step reads and writes only the rows that have a gradient, of the parameter
-/// and of its two moments; scratch is five times those rows. State: two moments as large as the
-/// parameter, made at its first gradient. A row without a gradient is not changed, and its moments
-/// do not decay, in contrast to Adam. `otherwise` updates parameters with dense gradients, for
-/// which PyTorch needs a second optimizer; `groups` apply to the sparse ones. Fields and defaults
-/// as torch.optim.SparseAdam.
+/// Adam for gradients that are sparse by rows, such as the gradient of a `torch::nn::Embedding`
+/// with sparse(true). Cost: a step reads and writes only the rows that have a gradient, of the
+/// parameter and of its two moments; scratch is five times those rows. State: two moments as large
+/// as the parameter, made at its first gradient. A row without a gradient is not changed, and its
+/// moments do not decay, in contrast to Adam. `otherwise` updates parameters with dense gradients,
+/// for which PyTorch needs a second optimizer; `groups` apply to the sparse ones. Fields and
+/// defaults as torch.optim.SparseAdam.
 struct SparseAdam {
   double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
   std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
   double eps = 1e-8;                           ///< added to the denominator
   bool maximize = false;                       ///< maximises the loss instead
   AdamW otherwise = {};                        ///< updates parameters with dense gradients
-  std::vector<Group> groups = {};              ///< sparse ones with values of their own
+  std::vector<Group> groups = {};              ///< sparse parameters with values of their own
 };
 
 namespace detail {
@@ -62,7 +62,7 @@ class RowsStep {
   at::Tensor rows_, g_;
 };
 
-/// SparseAdam's update, of parameters with sparse gradients alone.
+/// SparseAdam's update of parameters with sparse gradients, without the optimizer of the others.
 struct SparseRows : PerParameterOptimizer<SparseAdam> {
   explicit SparseRows(SparseAdam v);
 
@@ -77,7 +77,7 @@ struct SparseRows : PerParameterOptimizer<SparseAdam> {
   void update(const Masters&, StepGradients& gradients);
   std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
-  /// None: which rows it updates is known to the host, so that its step cannot be recorded.
+  /// Deleted: the host decides which rows are updated, so the step cannot be recorded.
   template <class Visit>
   void each_number(const Visit&) const = delete;
 
@@ -114,7 +114,7 @@ struct Mechanism<SparseAdam> : detail::WithFallback<detail::SparseRows> {
  private:
   [[noreturn]] static void throw_sparse_and_dense(const std::string& name);
 
-  std::vector<std::optional<bool>> is_sparse_;  // of each master; empty before its first gradient
+  std::vector<std::optional<bool>> is_sparse_;  // for each master; empty before its first gradient
 };
 
 }  // namespace ikebana

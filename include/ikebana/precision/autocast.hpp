@@ -7,7 +7,8 @@
 namespace ikebana::detail {
 
 /// Runs forward under autocast, as torch.autocast(device_type, dtype) around the loss does; and
-/// forward and backward with products as `cpu_products` says, which must outlive it.
+/// computes the products of forward and backward as `cpu_products` says, which must outlive this
+/// object.
 template <at::ScalarType Type>
 struct Autocast : FiniteLoss {
   c10::Device device = at::kCPU;
@@ -29,7 +30,7 @@ struct Autocast : FiniteLoss {
   }
   bool has_instructions() const { return half_products.has_instructions(); }
   void use_instructions(bool on_all_ranks) { half_products.use_instructions(on_all_ranks); }
-  /// Ranks compare the fields and not `describe`: their processors may differ.
+  /// Ranks compare the fields and not `describe`, since their processors may differ.
   static constexpr bool describes_processor = true;
   template <class Next>
   decltype(auto) around_backward(Next&& next) {

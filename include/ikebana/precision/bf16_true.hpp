@@ -17,12 +17,12 @@ namespace ikebana {
 /// BF16. Random bits depend on `seed`, the step, the parameter and the element's index only: no
 /// generator is used, all ranks have the same, and the seed and step are saved. Parameters for
 /// which `keep_fp32` is true stay in FP32. The model's own weights are kept until the first step,
-/// so a trainer that makes none changes no bit of them; after it, frozen ones are rounded, too.
+/// so a trainer without a step changes no bit of them; after that, frozen weights are rounded, too.
 /// Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
-  ParameterRule keep_fp32 = biases_and_norms;  ///< which parameters stay in FP32
-  std::int64_t seed = 0;                       ///< of the random bits by which updates are rounded
+  ParameterRule keep_fp32 = biases_and_norms;       ///< which parameters stay in FP32
+  std::int64_t seed = 0;                            ///< seed of the random bits that round updates
   CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
 
@@ -67,26 +67,26 @@ struct Mechanism<Precision<BF16True>> : detail::LowPrecisionWeights, UpdateRound
 
  private:
   /// A parameter that was converted. Its former values are kept until the first step, so that a
-  /// trainer that makes none, such as one that cannot be made, changes no bit of the model.
+  /// trainer without a step, such as one whose constructor throws, changes no bit of the model.
   struct Converted {
     at::Tensor parameter, before;
     at::ScalarType type;
   };
-  /// The number of a master's parameter among all of the model, frozen ones included, which is the
-  /// same where only those that are trained have masters.
+  /// The index of a master's parameter among all parameters of the model. Frozen ones are counted,
+  /// so the index does not depend on which parameters have masters.
   std::size_t number_of(std::size_t master) const;
-  /// Not a part of what is recorded: each replay has another key, which is set before it.
+  /// Is not part of a recorded step: each replay has another key, which is set before it.
   void set_key();
   static void restore(const Converted& c);
   static void convert(at::Tensor parameter, at::ScalarType type);
 
   std::vector<Converted> converted_;
-  std::vector<std::int64_t> first_elements_;  // of each master in its parameter; empty: 0
-  std::vector<std::string> names_;            // of all parameters
-  std::vector<std::size_t> numbers_;          // of each master's parameter among them
+  std::vector<std::int64_t> first_elements_;  // of each master within its parameter; empty: all 0
+  std::vector<std::string> names_;            // the names of all parameters
+  std::vector<std::size_t> numbers_;          // the index of each master's parameter among them
   std::int64_t round_ = 0;                    // number of steps that were not undone
-  at::Tensor key_;                            // of the present round, for rounding by operators
-  at::Tensor hash_, temporary_;               // scratch of that
+  at::Tensor key_;               // the key of the present round, for rounding by operators
+  at::Tensor hash_, temporary_;  // scratch for rounding by operators
 };
 
 }  // namespace ikebana

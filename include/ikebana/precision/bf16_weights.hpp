@@ -9,12 +9,12 @@ namespace ikebana {
 /// the BF16 parameters, gradients are summed in FP32, and the optimizer updates the FP32 masters.
 /// Everything else computes as in Precision<BF16>. Cost: 2 bytes per weight more than
 /// Precision<BF16>, but no cast of each weight in every microbatch. Parameters for which
-/// `keep_fp32` is true compute in FP32. A step throws BadModel for a unit that it does not run by
-/// `run`; with `allow_unused_units` it may leave units out. Source: FSDP2's
+/// `keep_fp32` is true compute in FP32. A step throws BadModel if it does not run a unit by `run`;
+/// with `allow_unused_units` it may leave units out. Source: FSDP2's
 /// MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
 template <>
 struct Precision<BF16Weights> {
-  ParameterRule keep_fp32 = biases_and_norms;       ///< which compute in FP32
+  ParameterRule keep_fp32 = biases_and_norms;       ///< parameters that compute in FP32
   bool allow_unused_units = false;                  ///< a step may leave units out
   CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
@@ -45,7 +45,7 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowPrecisionWeights {
   /// The gathered parameters of a unit.
   struct Gathered {
     Tensors parameters;
-    std::vector<bool> is_bf16;  // of each
+    std::vector<bool> is_bf16;  // for each parameter
   };
 
   /// Copies each dtype by itself, since a list of one dtype is one kernel.

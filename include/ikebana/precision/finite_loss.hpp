@@ -5,8 +5,9 @@
 namespace ikebana::detail {
 
 /// Rejects the update if the loss is not finite. On a CPU the step throws NonFinite; on a device
-/// the update is skipped there, and a later step throws. Gradients are not checked: with a finite
-/// loss, one that is not finite makes parameters NaN, and the error of the next step says so.
+/// the update is skipped there, and a later step throws. Gradients are not checked: if the loss is
+/// finite and a gradient is not, parameters become NaN, and the next step throws an error that says
+/// so.
 struct FiniteLoss : PrecisionHooks {
   void begin(const Masters& masters) { masters_ = &masters; }
   template <class Ranks>

@@ -7,16 +7,16 @@ namespace ikebana {
 
 /// Autocast to FP16 with a dynamic loss scale: gradients too small for FP16 are scaled up, and a
 /// step whose gradients overflow is skipped and lowers the scale. Cost: one more pass over the
-/// gradients, which ClipGradNorm's norm makes unnecessary; on a CPU as Precision<BF16>. Fields and
-/// defaults as torch.amp.GradScaler, and two more: the scale never falls below `min_scale`, and
-/// more than `max_skips` skipped steps in a row throw NonFinite.
+/// gradients, which ClipGradNorm's norm makes unnecessary; on a CPU, the cost of Precision<BF16>.
+/// Fields and defaults as torch.amp.GradScaler, with two more fields: the scale never falls below
+/// `min_scale`, and more than `max_skips` skipped steps in a row throw NonFinite.
 template <>
 struct Precision<FP16> {
   double init_scale = 65536;            ///< of the loss, in the first step
   double growth_factor = 2;             ///< of the scale, after growth_interval steps
   double backoff_factor = 0.5;          ///< of the scale, after an overflow
   std::int64_t growth_interval = 2000;  ///< steps without an overflow until the scale grows
-  double min_scale = 1.0 / 16384;       ///< the scale falls no further
+  double min_scale = 1.0 / 16384;       ///< the scale never falls below it
   std::int64_t max_skips = 50;          ///< skipped steps in a row that are allowed
   CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
@@ -31,9 +31,9 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   at::Tensor scale(const at::Tensor& seed);
   void unscale(StepGradients& gradients);
 
-  /// Rejects the step if a gradient of any rank is not finite, or was not before a policy changed
-  /// it. Where a norm of all gradients is known, its value tells. A step that only another policy
-  /// rejects says nothing about the scale.
+  /// Rejects the step if a gradient of any rank is not finite, or was not finite before a policy
+  /// changed it. If a norm of all gradients is known, it looks at the norm alone. A step that only
+  /// another policy rejects does not change the scale.
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks& ranks,
               detail::DeferredCheck& deferred) {
@@ -61,12 +61,12 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
 
  private:
   void check() const;
-  /// What at::_amp_update_scale_ and the operators after it compute, on a CPU and without an
-  /// allocation.
+  /// Computes what at::_amp_update_scale_ and the operators after it compute, on a CPU and without
+  /// an allocation.
   void adapt_scale(bool overflowed) noexcept;
 
   double init_scale_;
-  std::int64_t compared_interval_ = 0;  // that growth_ is less than, on a device
+  std::int64_t compared_interval_ = 0;  // `growth_` is below it on a device
   at::Tensor scale_, growth_, skips_, found_;
 };
 

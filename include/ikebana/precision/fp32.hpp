@@ -4,7 +4,7 @@
 
 namespace ikebana {
 
-/// Computes in the dtype of the weights. The default; costs nothing.
+/// Computes in the dtype of the weights. It is the default and costs nothing.
 template <>
 struct Precision<FP32> {};
 

@@ -8,14 +8,14 @@ namespace ikebana {
 
 /// Linear layers in FP8 with one scale per tensor: inputs and weights in E4M3, gradients in E5M2,
 /// results in BF16, and gradients of FP32 weights in FP32. Everything else computes as in
-/// Precision<BF16>, also linear layers of which a size (rows, inputs or outputs) is not a multiple
+/// Precision<BF16>, also linear layers with a size (rows, inputs or outputs) that is not a multiple
 /// of 16. Memory: the inputs that linear layers keep for backward take 1 byte per element. Time:
-/// that of the hardware's FP8 products; without them, as on most CPUs, many times that of BF16.
-/// Gradients of gradients through such a layer throw BadModel. `scaling` is DynamicScaling or
+/// the time of the hardware's FP8 products; without them, as on most CPUs, many times the time of
+/// BF16. Gradients of gradients through such a layer throw BadModel. `scaling` is DynamicScaling or
 /// DelayedScaling. Source: Micikevicius et al., arXiv:2209.05433; torch._scaled_mm.
 template <>
 struct Precision<FP8> {
-  /// How the scale of a tensor is chosen.
+  /// The choice of each tensor's scale.
   std::variant<DynamicScaling, DelayedScaling> scaling = DynamicScaling{};
 };
 
@@ -49,11 +49,11 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
 
  private:
   void check() const;
-  /// Computes one product of each kind that training needs, the only way to learn whether LibTorch
-  /// has them. Throws BadValue if not.
+  /// Computes one product of each kind that training needs, since there is no other way to ask
+  /// LibTorch for them. Throws BadValue if LibTorch lacks one.
   static void check_products(c10::Device where);
 
-  std::variant<DynamicScaling, DelayedScaling> scaling_;  // when the trainer was made
+  std::variant<DynamicScaling, DelayedScaling> scaling_;  // the value when the trainer was made
   std::shared_ptr<detail::FP8Layers> layers_;
 };
 

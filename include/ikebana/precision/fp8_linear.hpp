@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// The same matrix in column-major layout.
+/// A copy of the matrix in column-major layout.
 inline at::Tensor column_major(const at::Tensor& matrix) { return matrix.t().contiguous().t(); }
 /// a * b of FP8 matrices. Kernels of GPUs take `a` in row-major and `b` in column-major layout
 /// only.
@@ -38,8 +38,8 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
                                    const at::Tensor& scale);
 };
 
-/// The linear layers of a trainer that are computed in FP8: those whose weight is a parameter of
-/// the model and whose sizes are multiples of 16. LibTorch computes all others.
+/// The linear layers of a trainer that compute in FP8: their weight is a parameter of the model,
+/// and their sizes are multiples of 16. LibTorch computes all other layers.
 class FP8Layers : public bridge::LinearHookV1 {
  public:
   FP8Layers(const FP8Scales::Scaling& scaling, const UnitTable& table, c10::Device device);

@@ -15,13 +15,13 @@ struct DynamicScaling {
 
 /// Scales by the largest magnitude of the last `amax_history_len` steps, so that no product waits
 /// for the magnitude of its own tensor. Larger values saturate; a factor of 2^`margin` of the range
-/// is left free. The first step, and tensors that were zero in all these steps, are scaled as with
-/// DynamicScaling. Fields and defaults as Transformer Engine's DelayedScaling.
+/// is left free. In the first step, and for tensors that were zero in all these steps, it scales as
+/// DynamicScaling does. Fields and defaults as Transformer Engine's DelayedScaling.
 struct DelayedScaling {
   std::int64_t amax_history_len = 1024;  ///< steps whose magnitudes count
   double margin = 0;                     ///< powers of two of the range that are left free
 
-  /// Whether both fields are equal.
+  /// Compares both fields.
   bool operator==(const DelayedScaling&) const = default;
 };
 
@@ -51,8 +51,8 @@ class FP8Scales {
 
   /// `x` (FP32) in FP8. With `record`, later scales take its magnitude into account.
   Quantized quantized(std::int64_t layer, FP8Role role, const at::Tensor& x, bool record);
-  /// Adds the step's largest magnitudes to the history, except those that are not finite. A tensor
-  /// that was recorded twice, as in a recompute, counts once.
+  /// Adds the step's largest magnitudes to the history if they are finite. A tensor that was
+  /// recorded twice, as in a recompute, counts once.
   void end_step() noexcept;
   void abort() noexcept;
   void state(Archive& archive);
@@ -69,7 +69,7 @@ class FP8Scales {
 
   at::Tensor history_, latest_;    // largest magnitudes: of past steps, and of the present one
   at::Tensor amax_, scale_, max_;  // by layer and role
-  at::Tensor position_;            // of the oldest step in history_; the host need not know it
+  at::Tensor position_;  // the row of the oldest step in history_; the host does not read it
 };
 
 }  // namespace detail

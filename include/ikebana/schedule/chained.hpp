@@ -5,11 +5,11 @@
 
 namespace ikebana {
 
-/// Several schedules at once: their factors are multiplied. Each is given the rate of the one
-/// before it as its base, in the order in which they are written. They may be any of the library,
-/// or of your own, but those that set the rate themselves, OneCycleLR and CyclicLR, and
-/// ReduceLROnPlateau; a field `eta_min` must be 0. `schedules` has no default. Source:
-/// torch.optim.lr_scheduler.ChainedScheduler, of which docs/schedule.md has the differences.
+/// Several schedules at once: their factors are multiplied. The base of each is the rate of the one
+/// before it, in the order in which they are written. They may be any schedule of the library or
+/// your own, except OneCycleLR and CyclicLR, which set the rate themselves, and ReduceLROnPlateau;
+/// a field `eta_min` must be 0. `schedules` has no default. Source:
+/// torch.optim.lr_scheduler.ChainedScheduler; docs/schedule.md lists the differences.
 template <class... Schedules>
 struct ChainedScheduler {
   std::tuple<Schedules...> schedules = {};  ///< all of them, in order

@@ -1,5 +1,6 @@
 #pragma once
-// What SequentialLR, ChainedScheduler and PerEpoch share: the mechanisms of the schedules within.
+// The base of SequentialLR, ChainedScheduler and PerEpoch: it holds the mechanisms of the schedules
+// within.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks/closed_form.hpp>
 #include <ikebana/schedule/cycling.hpp>
@@ -29,9 +30,9 @@ decltype(auto) parts_of(Policy& policy) {
   else return std::tie(policy.schedule);
 }
 
-/// The base of schedules of schedules. Each is given
-/// its values before it is asked anything, since users may change them between steps. All hooks are
-/// passed on to all of them.
+/// The base of schedules that consist of schedules. Before each call a schedule within gets its
+/// values, since users may change them between steps. All hooks are passed on to all schedules
+/// within.
 template <class Policy, class... Schedules>
 struct ComposedSchedule : WarmupSchedule<Policy> {
   using WarmupSchedule<Policy>::values;
@@ -105,7 +106,7 @@ struct ComposedSchedule : WarmupSchedule<Policy> {
   std::int64_t own_step(std::int64_t step) const {
     return std::max<std::int64_t>(step - values.warmup_steps, 0);
   }
-  /// Throws BadValue for values within that cannot be used.
+  /// Throws BadValue if a schedule within refuses its values.
   void check_parts() const {
     each([](const auto& m) {
       if constexpr (requires { m.check_values(m); }) m.check_values(m);

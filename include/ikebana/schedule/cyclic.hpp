@@ -5,21 +5,21 @@
 
 namespace ikebana {
 
-/// Cycles of `step_size_up` steps from `base_lr` to `max_lr` and `step_size_down` back, which are
-/// as many where it is left out. The height of a cycle is halved from cycle to cycle (triangular2),
+/// Cycles of `step_size_up` steps from `base_lr` to `max_lr` and `step_size_down` back, or as many
+/// if that is left out. The height of a cycle is halved from cycle to cycle (triangular2),
 /// multiplied by `gamma` from step to step (exp_range), or by `scale_fn` of the cycle, which counts
 /// from 1, or of the step, instead of what `mode` says. The momentum, or the first beta, moves
-/// against the rate, between `max_momentum` and `base_momentum`. `max_lr` has no default; `base_lr`
-/// is the optimizer's lr where it is left out. Both are those of all groups, which must have one
-/// lr. Source: torch.optim.lr_scheduler.CyclicLR; Smith, arXiv:1506.01186.
+/// against the rate, between `max_momentum` and `base_momentum`. `max_lr` has no default;
+/// `base_lr`, if it is left out, is the optimizer's lr. Both apply to all groups, which must have
+/// one lr. Source: torch.optim.lr_scheduler.CyclicLR; Smith, arXiv:1506.01186.
 struct CyclicLR {
-  /// How the height of cycles changes.
+  /// The change of a cycle's height.
   enum Mode {
     triangular,   ///< not at all
     triangular2,  ///< halved from cycle to cycle
     exp_range     ///< times `gamma` from step to step
   };
-  /// What `scale_fn` is a function of.
+  /// The argument of `scale_fn`.
   enum ScaleMode {
     cycle,      ///< the cycle, from 1
     iterations  ///< the step, from 0
@@ -29,11 +29,11 @@ struct CyclicLR {
   double max_lr = 0;                                ///< the largest rate
   std::int64_t step_size_up = 2000;                 ///< steps of a rise
   std::optional<std::int64_t> step_size_down = {};  ///< steps of a descent; left out: as many
-  Mode mode = triangular;                           ///< how cycles change
+  Mode mode = triangular;                           ///< the change of a cycle's height
   double gamma = 1;                                 ///< factor per step, for exp_range
-  /// The height's factor, in place of `mode`.
+  /// The factor of the height, in place of `mode`.
   std::function<double(double cycle_or_step)> scale_fn = {};
-  ScaleMode scale_mode = cycle;   ///< what `scale_fn` is given
+  ScaleMode scale_mode = cycle;   ///< the argument of `scale_fn`
   bool cycle_momentum = true;     ///< whether the momentum moves, too
   double base_momentum = 0.8;     ///< at the largest rate
   double max_momentum = 0.9;      ///< at the least rate
@@ -57,7 +57,7 @@ struct Mechanism<CyclicLR> : detail::CyclingSchedule<CyclicLR> {
   double length() const { return static_cast<double>(values.step_size_up) + down(); }
   /// The cycle that step `t` is in, from 1.
   double cycle_of(double t) const { return std::floor(1 + t / length()); }
-  /// How far up the step is, from 0 to 1.
+  /// The height within the cycle, from 0 to 1.
   double height(double t) const;
   double scale(double t) const;
 };

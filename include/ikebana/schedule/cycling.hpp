@@ -1,5 +1,5 @@
 #pragma once
-// What OneCycleLR and CyclicLR share: they set the rate themselves, and may cycle the momentum.
+// The base of OneCycleLR and CyclicLR, which set the rate themselves and may cycle the momentum.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/schedule/schedule.hpp>
 #include <optional>
@@ -7,13 +7,14 @@
 
 namespace ikebana::detail {
 
-/// Refuses a recorded step whose momentum changes: each replay would use that of the recorded one.
+/// Refuses a recorded step whose momentum changes: each replay would use the momentum of the
+/// recorded step.
 void refuse_recorded_momentum();
 
 /// The base of schedules with fields `cycle_momentum`, `base_momentum` and `max_momentum`. They
 /// implement `after_warmup`, `momentum_after_warmup(step)` and `check()`, as WarmupSchedule has it,
-/// and `own_rate()`: where it is not null, all parameters get the same rate, and it says what to
-/// do where they have several. A warm-up rises to the schedule's first rate, with its first
+/// and `own_rate()`: if it is not null, all parameters get the same rate, and it is the advice in
+/// the error if they have several. A warm-up rises to the schedule's first rate, with its first
 /// momentum.
 template <class Policy>
 struct CyclingSchedule : WarmupSchedule<Policy> {
@@ -22,10 +23,10 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
   static constexpr bool is_closed_form = true;  // its hooks only check
 
   bool cycles_momentum() const { return values.cycle_momentum; }
-  /// Only the recipe's is attached. That of a group has one lr, and no hook of a step is asked of
-  /// it.
+  /// Only the schedule of the recipe is attached. A group's schedule has one lr, and no hook of a
+  /// step is called on it.
   void attach(c10::Device, const UnitTable&) { is_of_recipe_ = true; }
-  /// After the optimizer's, which has asked for what it uses.
+  /// Runs after the optimizer's `prepare`, which has asked for what it uses.
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     if (values.cycle_momentum && asked_.base && !asked_.momentum)
@@ -61,7 +62,7 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
   }
 
  private:
-  /// What the optimizer has asked in this step.
+  /// Records what the optimizer has asked for in this step.
   struct Asked {
     std::optional<double> base = {};
     std::int64_t step = 0;

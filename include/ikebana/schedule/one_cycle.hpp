@@ -8,10 +8,10 @@ namespace ikebana {
 /// to `max_lr` in the first `pct_start` of them, then down to `max_lr / div_factor /
 /// final_div_factor`. The momentum, or the first beta, moves against it, from `max_momentum` down
 /// to `base_momentum` and up again. With `three_phase` the descent to the first rate is as long as
-/// the rise, and the rest goes on to the last rate. `max_lr` replaces the optimizer's lr, also that
-/// of its groups, which must have the same one; left out, the lr of the optimizer or of each group
-/// is its maximum. The number of steps has no default; a step beyond it throws BadValue and is
-/// undone. Source: torch.optim.lr_scheduler.OneCycleLR; Smith and Topin, arXiv:1708.07120.
+/// the rise, and the rest goes on to the last rate. `max_lr` replaces the lr of the optimizer and
+/// of its groups, which must have the same one; if it is left out, the lr of the optimizer or of
+/// each group is its maximum. The number of steps has no default; a step beyond it throws BadValue
+/// and is undone. Source: torch.optim.lr_scheduler.OneCycleLR; Smith and Topin, arXiv:1708.07120.
 struct OneCycleLR {
   /// The form of rise and descent.
   enum AnnealStrategy {

@@ -6,11 +6,11 @@ namespace ikebana {
 
 /// The rate of another schedule, which counts epochs instead of steps: PyTorch's `scheduler.step()`
 /// once per epoch. `fit` ends epochs; in a loop of your own, call `trainer.end_epoch(epoch)`, or
-/// the rate never changes. `steps_per_epoch`, if it is given, makes that an error: the step after
-/// so many without an end of the epoch throws BadValue and is undone. `warmup_steps` counts steps,
-/// and rises to the rate of the epoch; that of the schedule within must be 0. The number of epochs
-/// is saved and restored. `schedule` has no default; it may be any schedule of the library, or of
-/// your own, but ReduceLROnPlateau, which follows epochs by itself. Source: torch.optim.
+/// the rate never changes. With `steps_per_epoch`, a missing end of an epoch is an error: the step
+/// after so many throws BadValue and is undone. `warmup_steps` counts steps, and rises to the rate
+/// of the epoch; the `warmup_steps` of the schedule within must be 0. The number of epochs is saved
+/// and restored. `schedule` has no default; it may be any schedule of the library or your own,
+/// except ReduceLROnPlateau, which follows epochs by itself. Source: torch.optim.
 template <class Schedule>
 struct PerEpoch {
   Schedule schedule = {};            ///< counts epochs; its own warmup_steps must be 0

@@ -11,15 +11,16 @@ namespace ikebana {
 /// or the validation's metric with the name `metric`; without validation, the mean loss of the
 /// epoch. In your own loop, call `trainer.mechanism<ReduceLROnPlateau>().step(metric)`, or give
 /// `end_epoch` an epoch with its loss or validation. Its state is saved and restored. Source:
-/// torch.optim.lr_scheduler.ReduceLROnPlateau, but for a metric below 0: PyTorch's threshold in
-/// mode `rel` is then negative, so that a metric that stays or gets worse counts as better.
+/// torch.optim.lr_scheduler.ReduceLROnPlateau, which differs for a metric below 0: PyTorch's
+/// threshold in mode `rel` is then negative, so a metric that stays the same or gets worse counts
+/// as better.
 struct ReduceLROnPlateau {
-  /// Which of two metrics is better.
+  /// The direction in which a metric improves.
   enum Mode {
     min,  ///< the smaller one, as of a loss
     max   ///< the larger one, as of an accuracy
   };
-  /// What the threshold is.
+  /// The unit of the threshold.
   enum ThresholdMode {
     rel,  ///< a fraction of the magnitude of the best metric
     abs   ///< a difference of metrics
@@ -43,13 +44,13 @@ struct Mechanism<ReduceLROnPlateau> : detail::WarmupSchedule<ReduceLROnPlateau> 
 
   void check() const;
 
-  /// Takes the metric of another epoch. NaN is no improvement.
+  /// Takes the metric of the next epoch. NaN is no improvement.
   void step(double metric);
   /// The number of reductions so far.
   std::int64_t reductions() const { return reductions_; }
 
   void end_epoch(const Epoch& epoch) { step(metric_of(epoch)); }
-  /// A warm-up ends at the rate with the reductions that were made by then.
+  /// A warm-up ends at the rate that includes the reductions made by then.
   double rate(double base, std::int64_t step) const;
   double after_warmup(double base, double) const { return base; }
 
@@ -65,7 +66,7 @@ struct Mechanism<ReduceLROnPlateau> : detail::WarmupSchedule<ReduceLROnPlateau> 
   /// of them reaches `min_lr`.
   double reduced(double rate) const;
 
-  ReduceLROnPlateau::Mode mode_;  // when the trainer was made: `best_` is the best by it
+  ReduceLROnPlateau::Mode mode_;  // the mode by which `best_` was found
   double best_;
   std::int64_t bad_epochs_ = 0, cooldown_left_ = 0, reductions_ = 0;
 };

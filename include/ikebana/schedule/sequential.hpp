@@ -7,7 +7,7 @@
 namespace ikebana {
 
 /// One schedule after another: at step `milestones[i]` schedule i + 1 begins, with its own step 0.
-/// The schedules may be any of the library, or of your own, but PerEpoch and ReduceLROnPlateau.
+/// The schedules may be any of the library or your own, except PerEpoch and ReduceLROnPlateau.
 /// `schedules` and `milestones` have no default. `SequentialLR<LinearLR, StepLR>{.schedules =
 /// {...}, .milestones = {100}}`. Source: torch.optim.lr_scheduler.SequentialLR.
 template <class... Schedules>

@@ -23,8 +23,8 @@ IKEBANA_INLINE void Tried::add(std::int64_t microbatches) {
   counts += (counts.empty() ? "" : ", ") + std::to_string(microbatches);
 }
 
-/// What there is to say of memory that the system refused; nothing where a limit of this library
-/// did, and of what another rank has thrown.
+/// Explains why the system refused memory. Returns an empty text if a limit of this library refused
+/// it, or if another rank has thrown.
 inline std::string system_text(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -5,6 +5,75 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE AverageFlags AverageFlags::none() {
+  AverageFlags flags;
+  flags.is_rejected = true;
+  return flags;
+}
+
+IKEBANA_INLINE void AverageFlags::count(at::Tensor& updates) const noexcept {
+  if (!on_host) updates.add_(updates_on_device);
+  else if (!is_rejected) *updates.data_ptr<std::int64_t>() += 1;
+}
+
+IKEBANA_INLINE bool average_is_wide(const at::Tensor& value) {
+  return at::isReducedFloatingType(value.scalar_type());
+}
+
+IKEBANA_INLINE at::Tensor average_like(const at::Tensor& value) {
+  auto type = average_is_wide(value) ? at::kFloat : value.scalar_type();
+  return at::empty_like(value.detach(), value.options().dtype(type).requires_grad(false));
+}
+
+IKEBANA_INLINE Tensors shared_like(const Tensors& all) {
+  std::vector<at::Tensor> memory;
+  auto of = [&](const at::Tensor& t) -> at::Tensor& {
+    for (auto& m : memory)
+      if (m.options().type_equal(t.options()) && m.device() == t.device()) return m;
+    return memory.emplace_back(at::empty({0}, t.options()));
+  };
+  for (const auto& t : all)
+    if (t.defined() && of(t).numel() < t.numel()) of(t) = at::empty({t.numel()}, t.options());
+  Tensors views(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].defined()) views[i] = of(all[i]).as_strided(all[i].sizes(), all[i].strides());
+  return views;
+}
+
+IKEBANA_INLINE void AverageWindow::add(std::size_t i, const at::Tensor& average,
+                                       const at::Tensor& value) {
+  indices.push_back(i), averages.push_back(average), values.push_back(value);
+  bytes += static_cast<std::int64_t>(average.nbytes());
+}
+
+IKEBANA_INLINE void share_fp32(std::vector<AverageWindow>& windows) {
+  Tensors all;
+  for (const AverageWindow& some : windows)
+    all.insert(all.end(), some.averages.begin(), some.averages.end());
+  const Tensors scratch = shared_like(all);
+  auto from = scratch.begin();
+  for (AverageWindow& some : windows) {
+    const auto to = from + static_cast<std::ptrdiff_t>(some.averages.size());
+    some.as_fp32.assign(from, to);
+    from = to;
+  }
+}
+
+IKEBANA_INLINE AverageWindowInUse::AverageWindowInUse(StateStorage* storage,
+                                                      const AverageWindow& some,
+                                                      bool writes_values) noexcept
+    : storage_(storage), some_(some) {
+  if (storage_ == nullptr) return;
+  storage_->begin_window(some_.averages);
+  storage_->begin_use(some_.values, writes_values);
+}
+
+IKEBANA_INLINE AverageWindowInUse::~AverageWindowInUse() {
+  if (storage_ == nullptr) return;
+  storage_->end_window(some_.averages);
+  storage_->end_use(some_.values);
+}
+
 IKEBANA_INLINE void Averages::store_in(StateStorage* storage, const Tensors& values) {
   storage_ = storage;
   for (const at::Tensor& value : values)
@@ -91,7 +160,7 @@ IKEBANA_INLINE void Averages::exchange(Tensors& scratch, bool back) noexcept {
 }
 
 IKEBANA_INLINE void Averages::take_values() {
-  for (const AverageWindow& some : wide_)  // the elements of all others are exchanged
+  for (const AverageWindow& some : wide_)  // all others have exchanged their elements
     for (std::size_t j = 0; j < some.averages.size(); ++j)
       some.averages[j].copy_(some.values[j].detach());
 }

@@ -28,7 +28,7 @@ IKEBANA_INLINE const at::Tensor& NormOfAll::compute(StepGradients& gradients, bo
   if (!gradients.norm.defined() || !gradients.norm_is_current)
     set_norm(gradients, is_whole, over_slices);
   const at::Tensor& norm = gradients.norm;
-  checked_ = norm;  // a policy behind this one may clamp what is not finite
+  checked_ = norm;  // a later policy may clamp values that are not finite
   const bool must_name = norm.defined() && is_error && !gradients.loss_is_scaled &&
                          readable(norm) && !std::isfinite(number(norm));
   culprit_ = must_name ? culprit(gradients) : "";
@@ -100,7 +100,7 @@ IKEBANA_INLINE std::string NormOfAll::culprit(const StepGradients& gradients) co
     return masters_ ? ", nor is the gradient of `" + masters_->names[gradients.indices[k]] + "`"
                     : "";
   }
-  if (gradients.squared_norm.defined())  // of all ranks
+  if (gradients.squared_norm.defined())  // it is over all ranks
     return ", although each gradient of this rank is: another rank's is not, or it overflows";
   return ", although every gradient is: it overflows";
 }

@@ -11,7 +11,7 @@ IKEBANA_INLINE at::Tensor channels_last(const at::Tensor& t) {
   return t.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// The new memory of each tensor is made before any is changed, so that a failure changes none.
+/// Allocates the new memory of every tensor before it changes one, so a failure changes none.
 inline void to_channels_last(const torch::nn::Module& module) {
   std::vector<std::pair<at::Tensor, at::Tensor>> changes;
   auto change = [&](const at::Tensor& t) {

@@ -1,65 +1,45 @@
 #pragma once
-// AdamW8bit, and its update in one pass over the memory of a parameter on a CPU.
+// The update of AdamW8bit on a CPU: one pass over the memory of a parameter.
 #include <array>
 #include <ikebana/detail/parallel.hpp>
 #include <ikebana/detail/slice.hpp>
-#include <ikebana/hooks/arguments.hpp>
 #include <ikebana/optimizer/blockwise/dynamic_map.hpp>
 #include <ikebana/optimizer/engine/cut_parameter.hpp>
-#include <ikebana/optimizer/group.hpp>
 
-namespace ikebana {
-
-/// AdamW with both moments in 8 bits per element, in blocks that share a scale. State:
-/// 2 + 8 / block_size bytes per element instead of AdamW's 8. Each block is divided by its largest
-/// magnitude and rounded to the nearest of 256 values (dynamic_map.hpp), which are dense near zero.
-/// The update is computed in single precision from moments that are rounded only afterwards. A
-/// second moment that is not 0 is never rounded to 0, since Adam divides by its root. Parameters of
-/// fewer than `min_8bit_size` elements keep FP32 moments. Cost: one pass over memory on a CPU; some
-/// thirty operators per parameter on other devices. Fields and defaults as AdamW; the sizes as in
-/// torchao and bitsandbytes, and fixed when the trainer is made. PyTorch has no such optimizer.
-/// Source: Dettmers et al., arXiv:2110.02861.
-struct AdamW8bit {
-  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
-  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
-  double eps = 1e-8;                           ///< added to the denominator
-  double weight_decay = 1e-2;                  ///< decoupled: takes lr * weight_decay * parameter
-  bool maximize = false;                       ///< maximises the loss instead
-  std::int64_t block_size = 256;               ///< elements that share a scale, from 16 on
-  std::int64_t min_8bit_size = 4096;           ///< elements; smaller parameters keep FP32 moments
-  std::vector<Group> groups = {};              ///< parameters with values of their own
-
-  static constexpr std::int64_t max_block_size = 4096;  ///< elements; the largest block_size
-  /// Of a whole parameter of so many elements.
-  bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
-};
-
-namespace detail {
+namespace ikebana::detail {
 
 /// The blocks of a slice. They are counted from the first element of the whole parameter, so the
 /// first and the last one may have elements in the slices of other ranks.
 struct BlockRange {
-  std::int64_t first = 0, count = 0;  ///< among those of the whole parameter
+  std::int64_t first = 0, count = 0;  ///< among the blocks of the whole parameter
   std::int64_t shift = 0;             ///< elements of the first block before the slice
-  std::int64_t elements = 0;          ///< of the slice
+  std::int64_t elements = 0;          ///< elements of the slice
   bool shares_first = false, shares_last = false;
 
   static BlockRange of(const Slice& slice, std::int64_t block_size);
-  /// The block's first element within the slice, and how many it has there.
+  /// The index of the block's first element within the slice, and its number of elements there.
   std::pair<std::int64_t, std::int64_t> elements_of(std::int64_t block,
                                                     std::int64_t block_size) const;
-  /// The same of elements that are all here.
+  /// The blocks of a parameter that is whole.
   static BlockRange of_whole(std::int64_t elements, std::int64_t block_size);
-  /// 0 for a first block that is shared, 1 for a last one, -1 for others.
+  /// Returns 0 for a first block that is shared, 1 for a last block that is shared, -1 for others.
   int edge(std::int64_t block) const;
-  /// The block that is that edge; -1: no block is.
+  /// Returns the block that is edge `e`, or -1 if no block is.
   std::int64_t block_at(int e) const;
 };
+
+/// The values of AdamW8bit that no group changes.
+struct BlockValues {
+  std::int64_t block_size;  ///< at most `max_block_size`
+  bool maximize;
+};
+/// The most elements of a block: its two moments are on the stack while it is updated.
+inline constexpr std::int64_t max_block_size = 4096;
 
 /// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
 inline constexpr float min_scale = std::numeric_limits<float>::min();
 
-/// The codes of a block's moments, which share the scale `largest`.
+/// Computes the codes of a block's moment, whose scale is `largest`.
 void encode_block(bool is_first_moment, const float* from, std::int64_t n, float largest,
                   std::uint8_t* codes) noexcept;
 
@@ -68,9 +48,9 @@ void encode_block(bool is_first_moment, const float* from, std::int64_t n, float
 template <class T>
 class BlockwisePass {
  public:
-  /// `edges` (2, 2, block_size), of the first and the last block: what the moments of a shared one
-  /// are before they are encoded; undefined: no block is shared.
-  BlockwisePass(const ParameterUpdate& update, const AdamW8bit& v, const BlockRange& blocks,
+  /// `edges` (2, 2, block_size): receives, for the first and the last block if they are shared, the
+  /// moments before they are encoded; undefined if no block is shared.
+  BlockwisePass(const ParameterUpdate& update, const BlockValues& v, const BlockRange& blocks,
                 const at::Tensor& edges = {}) noexcept
       : update_(update),
         blocks_(blocks),
@@ -92,8 +72,8 @@ class BlockwisePass {
     const std::int64_t blocks = std::max<std::int64_t>(1, (1 << 14) / block_size_);
     in_parallel(data_of<T>(update_.parameter()), blocks_.count, blocks,
                 [this](std::int64_t i, std::int64_t end) noexcept {
-                  alignas(64) float first[AdamW8bit::max_block_size];
-                  alignas(64) float second[AdamW8bit::max_block_size];
+                  alignas(64) float first[max_block_size];
+                  alignas(64) float second[max_block_size];
                   for (; i < end; ++i) update_block(i, first, second);
                 });
   }
@@ -129,7 +109,7 @@ class BlockwisePass {
     const auto place = 2 * blocks_.edge(i) + static_cast<std::int64_t>(slot);
     std::copy_n(from, n, edges_ + place * block_size_);
   }
-  /// In eight independent lanes, since a single running maximum would be a chain of dependencies.
+  /// Uses eight independent lanes, since a single running maximum would be a chain of dependencies.
   static float largest_of(const float* from, std::int64_t n) noexcept {
     std::array<float, 8> lanes{};
     std::int64_t k = 0;
@@ -180,9 +160,7 @@ class BlockwisePass {
   float step_size_, root_correction_, eps_;
 };
 
-}  // namespace detail
-
-}  // namespace ikebana
+}  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/blockwise/impl/blockwise.ipp>

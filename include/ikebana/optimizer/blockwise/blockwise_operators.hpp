@@ -1,42 +1,17 @@
 #pragma once
 // AdamW8bit by LibTorch's operators, for devices whose memory the host does not access.
-#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/optimizer/blockwise/blockwise.hpp>
 
 namespace ikebana::detail {
-
-/// The two dynamic maps as tensors on a device.
-class DeviceMaps {
- public:
-  struct Map {
-    at::Tensor values, bounds;  ///< DynamicMap::values and the finite DynamicMap::bounds
-  };
-  void prepare(c10::Device device);
-  template <class Visit>
-  void each_number(const Visit& visit) const {
-    for (const Map& map : maps_)
-      if (map.values.defined()) visit(map.values), visit(map.bounds);
-  }
-  /// The map of the first moment (0) or the second (1).
-  const Map& operator[](std::size_t moment) const { return maps_[moment]; }
-
- private:
-  /// On a CPU the map's own memory, without an operator, since a recorded step may be the first
-  /// that needs it.
-  static at::Tensor on_device(const std::array<float, DynamicMap::size>& all, std::int64_t n,
-                              c10::Device device);
-
-  std::array<Map, 2> maps_;
-};
 
 /// Updates one parameter with the same rounding as BlockwisePass, in about thirty passes over
 /// scratch.
 class BlockwiseOperators {
  public:
-  /// Of any slice of so many elements.
-  static std::int64_t scratch(const at::Tensor& p, const AdamW8bit& v);
-  /// `blocks` and `edges` as of BlockwisePass.
-  BlockwiseOperators(const ParameterUpdate& update, const AdamW8bit& v, const DeviceMaps& maps,
+  /// The bytes of scratch for any slice with as many elements as `p`.
+  static std::int64_t scratch(const at::Tensor& p, std::int64_t block_size);
+  /// `blocks` and `edges` are as for BlockwisePass.
+  BlockwiseOperators(const ParameterUpdate& update, const BlockValues& v, const DeviceMaps& maps,
                      const BlockRange& blocks, at::Tensor edges = {});
   template <class Number>
   void update(const Number& lr, const Number& step) {
@@ -58,7 +33,7 @@ class BlockwiseOperators {
 
  private:
   static at::Tensor flat(const at::Tensor& t) { return t.detach().as_strided({t.numel()}, {1}); }
-  /// The elements of a tensor that is padded to whole blocks.
+  /// The elements without the padding to whole blocks.
   at::Tensor unpadded(const at::Tensor& t) const { return t.narrow(0, blocks_.shift, n_); }
   at::Tensor by_block(const at::Tensor& padded) const { return padded.view({-1, v_.block_size}); }
   at::Tensor largest(std::size_t i) const { return update_.state(i + 2).view({-1, 1}); }
@@ -67,11 +42,11 @@ class BlockwiseOperators {
   void decode(std::size_t i);
   void encode(std::size_t i);
   void keep_edges(std::size_t i, const at::Tensor& moment);
-  /// Raises the code of what is not zero to at least 1.
+  /// Raises the code of every element that is not zero to at least 1.
   void keep_from_zero(const at::Tensor& moment);
 
   const ParameterUpdate& update_;
-  const AdamW8bit& v_;
+  BlockValues v_;
   const DeviceMaps& maps_;
   BlockRange blocks_;
   at::Tensor edges_;

@@ -1,10 +1,10 @@
 #pragma once
-// What Adam and AdamW share: fields, state and the arguments of their fused operators.
+// The base of Adam and AdamW: state, checks and the arguments of their fused operators.
 #include <ikebana/optimizer/engine/grouped.hpp>
 
 namespace ikebana::detail {
 
-/// Throws BadValue for values that are refused.
+/// Throws BadValue for values that Adam refuses.
 void check_adam(const PolicyValues& v);
 std::string describe_adam(const PolicyValues& v, bool amsgrad, bool maximize);
 

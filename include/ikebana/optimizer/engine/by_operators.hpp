@@ -9,22 +9,22 @@ namespace ikebana::detail {
 inline at::Tensor operand(double x) { return scalar(x, at::kDouble, c10::kCPU); }
 inline at::Tensor operand(const at::Tensor& x) { return x; }
 
-/// p += factor * a / b. One pass with a double; with a tensor, `spare` is overwritten, which may be
-/// `a`.
+/// p += factor * a / b. Takes one pass if the factor is a double; if it is a tensor, overwrites
+/// `spare`, which may be `a`.
 void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b, double factor,
                   at::Tensor);
 void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
                   const at::Tensor& factor, at::Tensor spare);
-/// p += factor * change, in the same way.
+/// p += factor * change, as above.
 void add_scaled(const at::Tensor& p, const at::Tensor& change, double factor, at::Tensor);
 void add_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor,
                 at::Tensor spare);
 
-/// The state of a parameter that is one number, which only the device may know. It is made with the
-/// value `first`.
+/// A slot of state that is one number per parameter, which only the device may know. It begins with
+/// the value `first`.
 Slot number_slot(const char* name, double first);
 
-/// "lr=0.1, eps=1e-08" of pairs of names and values.
+/// Makes "lr=0.1, eps=1e-08" from pairs of names and values.
 inline std::string named_values() { return {}; }
 template <class Value, class... Rest>
 std::string named_values(const char* name, const Value& value, const Rest&... rest) {
@@ -43,11 +43,11 @@ class ByOperators : public PerParameterOptimizer<Policy> {
       : PerParameterOptimizer<Policy>(std::move(v), std::move(state_slots), used) {
     this->by_operators_ = true;
   }
-  /// Of a policy with the values of Adam and no others.
+  /// The text for a policy that has Adam's values and no others.
   std::string describe() const { return this->policy_values().text_of_adam() + flags(); }
 
  protected:
-  /// Of the choices that are made otherwise than by default.
+  /// The text of the flags that do not have their default.
   std::string flags() const {
     std::string text;
     if constexpr (requires(const Policy& v) { v.decoupled_weight_decay; })
@@ -62,14 +62,14 @@ class ByOperators : public PerParameterOptimizer<Policy> {
                          return count * Scratch::bytes(p.numel(), p.scalar_type());
                        });
   }
-  /// The gradient, with its sign and the weight decay of torch.optim's: added to it. The caller may
-  /// overwrite it.
+  /// The gradient with the sign of the update, and with the weight decay added to it, as in
+  /// torch.optim. The caller may overwrite it.
   const at::Tensor& decayed_gradient(const ParameterUpdate& update) const {
     const at::Tensor& g = signed_gradient(update);
     if (update.weight_decay() != 0) g.add_(update.parameter(), update.weight_decay());
     return g;
   }
-  /// The same with a choice: decoupled, the parameter itself decays.
+  /// As `decayed_gradient`; if `decoupled`, the parameter itself decays instead.
   template <class Number>
   const at::Tensor& decay(const ParameterUpdate& update, const Number& lr, bool decoupled) const {
     if (!decoupled) return decayed_gradient(update);
@@ -86,10 +86,10 @@ class ByOperators : public PerParameterOptimizer<Policy> {
   }
 };
 
-/// The same, where the update of an element depends on no other element: that of a large parameter
-/// is made in parts. The mechanism has `update_one(update, lr, step)`, whose last two arguments are
-/// doubles where the host may read them, else tensors. Those of the library call `update` from an
-/// .ipp, so that a user's file does not compile theirs.
+/// The base if the update of an element depends on no other element: a large parameter is updated
+/// in parts. The mechanism has `update_one(update, lr, step)`, whose last two arguments are doubles
+/// if the host may read them, else tensors. The library's mechanisms call `update` in an .ipp, so
+/// that a user's file does not compile `update_one`.
 template <class Policy>
 class ElementsByOperators : public ByOperators<Policy> {
  public:

@@ -40,7 +40,7 @@ class ParameterUpdate {
 
   double lr() const { return as_number(bucket_.lr, 0.0); }
   double step() const { return as_number(bucket_.steps[index_], 0.0); }
-  /// Calls `f(lr, step)` with doubles where the host may read them, else with tensors.
+  /// Calls `f(lr, step)` with doubles if the host may read them, else with tensors.
   template <class F>
   void with_lr_and_step(const F& f) const {
     if (on_device) f(bucket_.lr, bucket_.steps[index_]);
@@ -54,13 +54,13 @@ class ParameterUpdate {
   mutable bool divided_;
 };
 
-/// What computes an update, called with it.
+/// A function that computes an update.
 using ApplyUpdate = c10::function_ref<void(const ParameterUpdate&)>;
 
 /// A parameter that is cut among ranks. An update visits it several times, and exchanges numbers
-/// with the other ranks in between. State may change in each visit, the parameter in `write` alone,
-/// and the gradient, which the first visit divides, in none. A rank may have no rows of it, and
-/// visits it all the same.
+/// with the other ranks in between. Each visit may change the state, only `write` may change the
+/// parameter, and no visit may change the gradient, which the first visit divides. A rank without
+/// rows of it makes the same visits.
 class CutParameter {
  public:
   CutParameter(Bucket& bucket, std::size_t index, Slice slice, LowPrecisionUpdate& low_precision,
@@ -78,9 +78,10 @@ class CutParameter {
   const at::Tensor& state(std::size_t slot) const { return bucket_->state[slot][place_]; }
   bool on_device() const { return on_device_; }
   double eps() const { return bucket_->numbers.eps; }
-  /// Of what the update computes with: Float where it is rounded to BF16 afterwards.
+  /// The options of the tensors with which the update computes: Float if it is rounded to BF16
+  /// afterwards.
   at::TensorOptions options() const;
-  /// Calls `f(update)`, by which nothing of the parameter changes.
+  /// Calls `f(update)`, which must not change the parameter.
   void read(ApplyUpdate f) { visit(/*writes=*/false, f); }
   void write(ApplyUpdate f) { visit(/*writes=*/true, f); }
 

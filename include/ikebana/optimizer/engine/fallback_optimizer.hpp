@@ -6,8 +6,8 @@
 
 namespace ikebana::detail {
 
-/// The mechanism of an optimizer within `Combined`, where another optimizer updates what it cannot:
-/// that of the policy, but without the AdamW of a field `otherwise`.
+/// The mechanism of an optimizer within `Combined`: without the AdamW of a field `otherwise`, since
+/// another optimizer updates the other parameters.
 template <class Policy>
 struct without_fallback {
   using type = Mechanism<Policy>;
@@ -39,7 +39,7 @@ class FallbackOptimizer {
 };
 
 /// An optimizer of part of the parameters, and AdamW for the others, with the values of the
-/// policy's field `otherwise`. What divides the gradients between them is the mechanism's own.
+/// policy's field `otherwise`. The derived mechanism divides the gradients between them.
 template <class Part>
 class WithFallback : public Part {
  public:

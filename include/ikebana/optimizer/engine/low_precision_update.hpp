@@ -14,17 +14,17 @@ class LowPrecisionUpdate {
   /// The tensor that the update of a parameter computes with: the parameter itself, or FP32 scratch
   /// of its shape and strides. State is made like it.
   at::Tensor operand(const at::Tensor& p) { return is_rounded(p) ? like(p, value_) : p; }
-  /// The same for its gradient; sparse gradients are not copied to scratch.
+  /// As above, for its gradient; sparse gradients are not copied to scratch.
   at::Tensor operand(const at::Tensor& gradient, const at::Tensor& p);
   /// Prepares the update of a parameter by its gradient. Returns the gradient to keep until then.
   at::Tensor prepare(at::Tensor gradient, const at::Tensor& p);
-  /// Prepares parameter `j` of a bucket whose other values are set; only of one that is rounded.
+  /// Prepares parameter `j` of a bucket, which is rounded, after the bucket's other values are set.
   void prepare_rounded(Bucket& bucket, std::size_t j);
-  /// Calls `call(bucket)`; for rounded parameters once with each of them in FP32. A value that a
+  /// Calls `call(bucket)`, or for rounded parameters once with each of them in FP32. A value that a
   /// rejected update leaves unchanged is written back with the same bits.
   void update(Bucket& bucket, c10::function_ref<void(Bucket&)> call);
-  /// Calls `call(bucket, j)` for one parameter of a bucket: for a rounded one with its bucket in
-  /// FP32, in which its gradient is the one that was prepared. `writes`: the parameter changes.
+  /// Calls `call(bucket, j)` for one parameter of a bucket; for a rounded one with its bucket in
+  /// FP32 and the gradient that was prepared. `writes`: the parameter changes.
   void update_one(Bucket& bucket, std::size_t j, bool writes,
                   c10::function_ref<void(Bucket&, std::size_t)> call);
   bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
@@ -37,7 +37,7 @@ class LowPrecisionUpdate {
 
   UpdateRounding* rounding_ = nullptr;
   std::size_t first_index_ = 0;    // Masters::first
-  std::int64_t max_elements_ = 0;  // of a rounded parameter
+  std::int64_t max_elements_ = 0;  // of the largest rounded parameter
   at::Tensor value_, gradient_;
 };
 

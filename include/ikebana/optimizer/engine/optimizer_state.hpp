@@ -22,12 +22,12 @@ class StateWindow {
 /// Puts back what an update of the bucket changed, if that was copied.
 void undo(Bucket& bucket, StateStorage* storage) noexcept;
 
-/// Whether a state that is loaded has tensors of that slot for one of these masters. Those of
-/// others say nothing: under InBackward each parameter has an optimizer of its own.
+/// True if a loaded state has tensors of that slot for one of these masters. Other masters do not
+/// count: under InBackward each parameter has its own optimizer.
 bool has_slot(const Archive& archive, const Masters& masters, const std::string& slot);
 
-/// State by slot and master. An `operand` is what the update of a master computes with: its state
-/// is made like it.
+/// State by slot and master. An `operand` is the tensor with which the update of a master computes:
+/// state is made like it.
 class OptimizerState {
  public:
   explicit OptimizerState(std::vector<Slot> all, std::optional<std::size_t> used = {});
@@ -39,30 +39,31 @@ class OptimizerState {
   StateStorage* storage() const { return storage_; }
   /// As `StateStorage::window_bytes`.
   std::int64_t window_bytes() const;
-  /// How many slots are used.
+  /// The number of slots in use.
   std::size_t slots_in_use() const { return tensors_.size(); }
   /// Uses slots up to `count`. Masters for which `has_state(i)` is true get their tensors.
   void add_slots(std::size_t count, c10::function_ref<bool(std::size_t)> has_state,
                  c10::function_ref<at::Tensor(std::size_t)> operand);
-  /// Uses no slots but the first `count`.
+  /// Uses only the first `count` slots from now on.
   void drop_slots(std::size_t count) noexcept;
   /// Makes the tensors of a master.
   void make(std::size_t master, const at::Tensor& operand);
   void forget(std::size_t master) noexcept;
   std::int64_t bytes(std::size_t master) const;
-  /// Appends the tensors of a master to those of its bucket, and to its window if there are any.
+  /// Appends the tensors of a master to its bucket, and to the bucket's window if there are
+  /// windows.
   void add_to(Bucket& bucket, std::size_t master, bool has_windows) const;
-  /// Whether the state of parameter `j` of a bucket fits its operand.
+  /// True if the state of parameter `j` of a bucket fits its operand.
   bool matches(const Bucket& bucket, std::size_t j, const at::Tensor& operand) const;
-  /// The slice that a master is.
+  /// The slice of the whole parameter that a master is.
   Slice slice(std::size_t master, const at::Tensor& operand) const;
-  /// Which part of the whole parameter's state `state` is, the tensor of a slot of the master that
-  /// is `of_master`. Ranks have the rows of their masters; all rows, with equal values
-  /// (Adafactor's means over columns); or a range of blocks of which the first and the last may be
-  /// the neighbours' as well, with equal values (AdamW8bit's scales).
+  /// The part of the whole parameter's state that `state` is, a slot's tensor of a master with the
+  /// slice `of_master`. A rank has the rows of its masters; all rows, with equal values on all
+  /// ranks (Adafactor's means over columns); or a range of blocks, whose first and last block its
+  /// neighbours may have as well, with equal values (AdamW8bit's scales).
   Slice slice_of(std::size_t slot, const Slice& of_master, const at::Tensor& state) const;
-  /// Saves or loads the first `count` slots of a master as `name.slot`, which exist if its count of
-  /// steps does. They are rows of whole ones.
+  /// Saves or loads the first `count` slots of a master as `name.slot`, which exist if its step
+  /// count does. They are saved as rows of whole tensors.
   void save(Archive& archive, const std::string& name, std::size_t count, std::size_t master,
             const at::Tensor& operand, bool has_steps);
 
@@ -71,10 +72,10 @@ class OptimizerState {
   at::Tensor placed(at::Tensor state) const;
 
   std::vector<Slot> slots_;
-  std::size_t used_at_first_;  // slots of the values that the optimizer is made with
+  std::size_t used_at_first_;  // number of slots that the initial values need
   StateStorage* storage_ = nullptr;
   std::size_t size_ = 0;          // the number of masters
-  std::vector<Slice> slices_;     // of each; empty: all are whole
+  std::vector<Slice> slices_;     // of each master; empty: all are whole
   std::vector<Tensors> tensors_;  // by slot, then by master
 };
 

@@ -2,10 +2,61 @@
 // The base of optimizers for which LibTorch has no fused operator. They update one parameter after
 // the other, and do what fused operators do inside: divide the gradient, and change nothing if the
 // step is rejected.
+#include <ikebana/optimizer/engine/cut_parameter.hpp>
 #include <ikebana/optimizer/engine/grouped.hpp>
-#include <ikebana/optimizer/engine/parameter_updates.hpp>
+#include <ikebana/ranks/step_calls.hpp>
 
 namespace ikebana::detail {
+
+/// Returns the bytes of scratch that the update of a parameter uses.
+using ScratchBytes =
+    c10::function_ref<std::int64_t(const at::Tensor& parameter, const at::Tensor& gradient)>;
+
+/// The part of PerParameterOptimizer that does not depend on the policy.
+class ParameterUpdates : public ParameterBuckets {
+ public:
+  using ParameterBuckets::ParameterBuckets;
+
+ protected:
+  /// True if the update uses LibTorch's operators and reads nothing on the host.
+  bool on_device(const at::Tensor& p) const { return as_on_device_ || !on_host(p); }
+  bool as_on_device_ = false;  ///< for tests: uses the device's implementation on a CPU, too
+  bool by_operators_ = false;  ///< the update uses operators, which may fail, on a CPU, too
+  bool in_parts_ = false;  ///< updates large parameters one part of their elements after another
+  /// `needs_whole_`: an element's update depends on other elements, so slices are refused, unless
+  /// `updates_cut_` says that `update_cut` is called if `ranks_` is not null.
+  bool needs_whole_ = false, updates_cut_ = false;
+  RankGroup* ranks_ = nullptr;  ///< among which parameters are cut; null: all are whole
+
+  /// Is called by `begin`. `refuse(masters, i)` throws for a slice.
+  void check_slices(const Masters& masters, c10::function_ref<bool(std::size_t)> is_updated,
+                    const OptimizerFields& of,
+                    c10::function_ref<void(const Masters&, std::size_t)> refuse);
+  void abort_updates() noexcept;
+  void reserve_scratch(ScratchBytes scratch_bytes);
+  /// Calls `apply(update)` for each parameter. For buckets that are updated by operators,
+  /// `keep(bucket)` first makes room for copies of what will change: it is put back if an operator
+  /// fails or the device rejects the step.
+  void each_parameter(const StepGradients& gradients, ApplyUpdate apply,
+                      c10::function_ref<void(Bucket&)> keep);
+  /// As `each_parameter`, for updates that change whole parameters and all of their state.
+  void update_each(const StepGradients& gradients, ApplyUpdate apply);
+  /// As `update_cut` of PerParameterOptimizer.
+  void update_cut_of(const OptimizerFields& of, const StepGradients& gradients,
+                     c10::function_ref<void(std::vector<CutParameter>&)> apply);
+
+ private:
+  void apply_to_cut(const UpdateScope& scope,
+                    c10::function_ref<void(std::vector<CutParameter>&)> apply);
+  /// Throws BadModel if another rank has gradients of other parameters: the ranks would exchange
+  /// numbers of different parameters.
+  void meet_others(const OptimizerFields& of, const StepGradients& gradients);
+  static void refuse_window(const OptimizerFields& of, const Bucket& bucket);
+  void check_cut(const OptimizerFields& of, const Masters& masters, std::size_t i) const;
+  bool may_fail(const at::Tensor& p) const { return by_operators_ || on_device(p); }
+
+  Scratch scratch_;
+};
 
 template <class Policy>
 class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> {
@@ -28,9 +79,9 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
     this->prepare_buckets(masters, gradients, rate, state_slots, convert);
     this->reserve_scratch(scratch_bytes);
   }
-  /// For parameters that are cut: calls `apply(parameters)` once, with all that have a gradient, in
-  /// the order of masters, so that each of the ranks exchanges the same numbers (CutParameter).
-  /// Whatever fails is put back from copies. One exchange, before anything changes.
+  /// Updates parameters that are cut: calls `apply(parameters)` once, with all that have a
+  /// gradient, in the order of masters, so that all ranks exchange the same numbers (CutParameter).
+  /// Copies undo an update that fails. Makes one exchange before anything changes.
   void update_cut(const StepGradients& gradients,
                   c10::function_ref<void(std::vector<CutParameter>&)> apply) {
     this->update_cut_of(this->fields(), gradients, apply);
@@ -38,3 +89,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/engine/impl/per_parameter.ipp>
+#endif

@@ -9,14 +9,14 @@ namespace ikebana::detail {
 /// update ends.
 class Scratch {
  public:
-  /// Bytes that a tensor of so many elements takes: a multiple of a cache line.
+  /// The bytes that a tensor of `elements` elements takes: a multiple of a cache line.
   static std::int64_t bytes(std::int64_t elements, at::ScalarType type);
   void reserve(std::int64_t bytes, c10::Device device);
   void release() noexcept { buffer_.reset(); }
   /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
-  /// A contiguous, uninitialized tensor in the buffer; while a step is recorded one of its own,
-  /// whose memory a recording can keep.
+  /// A contiguous, uninitialized tensor in the buffer. While a step is recorded, it has separate
+  /// memory, which a recording can keep.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type);
   at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
 
@@ -25,9 +25,9 @@ class Scratch {
   std::int64_t used_ = 0;
 };
 
-// Scalars of an update (lr, step count, norms) are doubles where the host may read them, and
-// tensors without dimensions elsewhere, so that the host does not wait for the device. With these
-// overloads each formula is written once for both.
+// Scalars of an update (lr, step count, norms) are doubles if the host may read them, else tensors
+// without dimensions, so that the host does not wait for the device. With these overloads each
+// formula is written once for both.
 
 double as_number(const at::Tensor& t, double);
 inline at::Tensor as_number(const at::Tensor& t, const at::Tensor&) { return t.to(at::kFloat); }
@@ -35,11 +35,11 @@ inline at::Tensor as_number(const at::Tensor& t, const at::Tensor&) { return t.t
 inline double power(double base, double exponent) { return std::pow(base, exponent); }
 inline at::Tensor power(const at::Tensor& base, double exponent) { return base.pow(exponent); }
 inline at::Tensor power(double base, const at::Tensor& exponent) { return at::pow(base, exponent); }
-/// 1 - beta^step. As a tensor it is no difference of two FP32 numbers, which would have lost three
-/// digits of the first steps.
+/// 1 - beta^step. A tensor is not computed as a difference of two FP32 numbers, which would lose
+/// three digits in the first steps.
 inline double bias_correction(double beta, double step) { return 1 - std::pow(beta, step); }
 at::Tensor bias_correction(double beta, const at::Tensor& step);
-/// For a formula that takes differences of large numbers.
+/// Converts to Double, for a formula that takes differences of large numbers.
 inline double exact(double x) { return x; }
 inline at::Tensor exact(const at::Tensor& x) { return x.to(at::kDouble); }
 inline double root(double x) { return std::sqrt(x); }
@@ -49,7 +49,8 @@ inline at::Tensor smaller(const at::Tensor& x, const at::Tensor& y) { return at:
 inline double at_least(double x, double low) { return std::max(x, low); }
 inline at::Tensor at_least(const at::Tensor& x, double low) { return x.clamp_min(low); }
 
-/// p -= factor * change. One pass with a double; with a tensor, `change` is overwritten.
+/// p -= factor * change. Takes one pass if the factor is a double; if it is a tensor, overwrites
+/// `change`.
 void subtract_scaled(const at::Tensor& p, const at::Tensor& change, double factor);
 void subtract_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor);
 /// p += weight * (end - p)

@@ -1,6 +1,6 @@
 #pragma once
 // Step counts of parameters, as tensors on the parameters' device: a rejected step must not count,
-// and only the device knows whether it is rejected.
+// and only the device knows if it is rejected.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {

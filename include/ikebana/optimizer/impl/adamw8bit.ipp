@@ -1,6 +1,27 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/optimizer/adamw8bit.hpp>
+#include <ikebana/optimizer/blockwise/shared_blocks.hpp>
+
+namespace ikebana::detail {
+
+static_assert(AdamW8bit::max_block_size == max_block_size);
+
+/// Updates the blocks of one parameter: by operators on a device, in one pass on a CPU.
+template <class... Edges>
+void update_blocks(const ParameterUpdate& update, const AdamW8bit& policy, const DeviceMaps& maps,
+                   const BlockRange& blocks, const Edges&... edges) {
+  const BlockValues v{policy.block_size, policy.maximize};
+  if (update.on_device)
+    return update.with_lr_and_step([&](const auto& lr, const auto& step) {
+      BlockwiseOperators(update, v, maps, blocks, edges...).update(lr, step);
+    });
+  dispatch_dtype(update.parameter().scalar_type(), [&]<class T>(T) noexcept {
+    BlockwisePass<T>(update, v, blocks, edges...).update();
+  });
+}
+
+}  // namespace ikebana::detail
 
 namespace ikebana {
 
@@ -16,13 +37,20 @@ IKEBANA_INLINE void Mechanism<AdamW8bit>::update(const Masters&, StepGradients& 
   using namespace detail;
   if (ranks_ != nullptr)
     return update_cut(gradients, [&](std::vector<CutParameter>& all) {
-      SharedBlocks(all, values, maps_, *ranks_).update([&](const auto&... one) {
-        update_blocks(one...);
-      });
+      SharedBlocks(all, values.block_size, maps_, *ranks_)
+          .update([&](const ParameterUpdate& update, const auto&... blocks) {
+            update_blocks(update, values, maps_, blocks...);
+          });
     });
   update_each(gradients, [&](const ParameterUpdate& update) {
-    update_blocks(update, BlockRange::of_whole(update.parameter().numel(), values.block_size));
+    update_blocks(update, values, maps_,
+                  BlockRange::of_whole(update.parameter().numel(), values.block_size));
   });
+}
+
+IKEBANA_INLINE std::int64_t Mechanism<AdamW8bit>::prepare_operators(const at::Tensor& p) {
+  maps_.prepare(p.device());
+  return detail::BlockwiseOperators::scratch(p, values.block_size);
 }
 
 IKEBANA_INLINE std::string Mechanism<AdamW8bit>::describe() const {

@@ -4,7 +4,7 @@
 
 namespace ikebana::detail {
 
-/// norm / norm of the change, or 1 where one of them is 0.
+/// norm / norm of the change, or 1 if one of them is 0.
 inline double trust_ratio(double norm, double of_change) {
   return norm > 0 && of_change > 0 ? norm / of_change : 1;
 }
@@ -19,7 +19,7 @@ namespace ikebana {
 
 IKEBANA_INLINE Mechanism<LAMB>::Mechanism(LAMB v)
     : ByOperators(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
-  needs_whole_ = updates_cut_ = true;  // for the norms
+  needs_whole_ = updates_cut_ = true;  // the norms are of whole parameters
   check_values();
 }
 

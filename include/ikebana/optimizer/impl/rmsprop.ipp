@@ -5,8 +5,7 @@
 namespace ikebana {
 
 IKEBANA_INLINE Mechanism<RMSprop>::Mechanism(RMSprop v)
-    : ElementsByOperators(v, state_slots(v.centered),
-                          buffers(detail::OptimizerValues<RMSprop>(v).any_momentum())),
+    : ElementsByOperators(v, state_slots(v.centered), buffers(values_of(v).any_momentum())),
       centered_(v.centered) {
   check_values();
 }

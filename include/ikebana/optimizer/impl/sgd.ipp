@@ -5,8 +5,7 @@
 namespace ikebana {
 
 IKEBANA_INLINE Mechanism<SGD>::Mechanism(SGD v)
-    : GroupedOptimizer(v, {{"momentum_buffer"}},
-                       detail::OptimizerValues<SGD>(v).any_momentum() ? 1 : 0) {
+    : GroupedOptimizer(v, {{"momentum_buffer"}}, values_of(v).any_momentum() ? 1 : 0) {
   rate_is_number_ = true;
   check_values();
 }
@@ -37,7 +36,7 @@ IKEBANA_INLINE std::string Mechanism<SGD>::describe() const {
 
 IKEBANA_INLINE void Mechanism<SGD>::state(Archive& archive, const Masters& masters) {
   archive.number("momentum", values.momentum, &factor_range);
-  // A schedule, or a value that has changed since, may have needed a buffer.
+  // A schedule, or a value that has changed since, may have needed the buffer.
   const bool has_buffers = archive.saving() ? state_.slots_in_use() > 0
                                             : detail::has_slot(archive, masters, "momentum_buffer");
   save(archive, masters, has_buffers || any_momentum() ? 1 : 0);

@@ -1,6 +1,7 @@
 #pragma once
-// What an object with LibTorch's `serialize(OutputArchive&)` writes, by name and without a copy.
-// LibTorch's archives show their values only after they were written to a file and read again.
+// Values that an object with LibTorch's `serialize(OutputArchive&)` writes, by name and without a
+// copy. LibTorch's archives show their values only after they were written to a file and read
+// again.
 #include <ikebana/detail/torch_optim.hpp>
 #include <string>
 #include <utility>
@@ -27,7 +28,7 @@ template struct ModuleOf<torch::serialize::InputArchive, &torch::serialize::Inpu
 
 }  // namespace detail
 
-/// What `object.serialize(archive)` writes. Its tensors are the object's own.
+/// Returns the values that `object.serialize(archive)` writes. Tensors are the object's own.
 template <class Object>
 ArchiveValues values_of(const Object& object) {
   torch::serialize::OutputArchive archive;

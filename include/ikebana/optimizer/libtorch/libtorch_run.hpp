@@ -8,16 +8,16 @@
 
 namespace ikebana::detail {
 
-/// The optimizer, the tensors that it updates, and what undoes an update: copies of the parameters
-/// and of their state, from its begin to the end of the step.
+/// The optimizer, the tensors that it updates, and copies of the parameters and of their state,
+/// which undo an update, from its begin to the end of the step.
 template <class Optimizer>
 class LibTorchRun {
  public:
   using State = param_state_t<Optimizer>;
   static constexpr bool keeps_state = !std::is_same_v<State, torch::optim::OptimizerParamState>;
 
-  /// Makes the tensors that the optimizer updates: the masters themselves, or for those whose
-  /// update is rounded FP32 tensors, which have memory during an update only.
+  /// Makes the tensors that the optimizer updates: the masters themselves, or, if updates of a
+  /// master are rounded, an FP32 tensor, which has memory during an update only.
   void begin(const Masters& masters) {
     masters_ = masters;
     if (masters.storage != nullptr)
@@ -79,7 +79,7 @@ class LibTorchRun {
                                  masters_.first + i);
     if (!on_device) return;
     copies_.put_back_if(flag);
-    rejected_.emplace(flag);  // for the numbers of the state
+    rejected_.emplace(flag);  // numbers of the state are put back later
   }
   void end_step() noexcept {
     is_kept_ = false;
@@ -127,7 +127,7 @@ class LibTorchRun {
     return at::empty_like(p.detach(), exact_options(p)).copy_(p.detach());
   }
   void* key(std::size_t i) const { return operands_[i].unsafeGetTensorImpl(); }
-  /// The state of a parameter; null if there is none.
+  /// Returns the state of a parameter, or null if it has no state.
   const State* state_of(std::size_t i) const {
     auto found = optimizer_->state().find(key(i));
     if (found == optimizer_->state().end() || !found->second) return nullptr;
@@ -166,8 +166,8 @@ class LibTorchRun {
       operand.mutable_grad() = gradients.values[k].to(operand.scalar_type());
     }
   }
-  /// RMSprop makes the buffer with the rest of its state, and none where the momentum is 0 then,
-  /// which a schedule or a user may raise.
+  /// RMSprop makes the buffer with the rest of its state, but not if the momentum is 0 at that
+  /// time. A schedule or a user may raise it later.
   void add_momentum_buffers() {
     for (auto& group : optimizer_->param_groups()) {
       if (!(static_cast<const torch::optim::RMSpropOptions&>(group.options()).momentum() > 0))
@@ -200,8 +200,8 @@ class LibTorchRun {
                  "by parameter."
                : " keeps state. Write `using ParamState = ...;` in its class."));
   }
-  /// If the device rejected the last update, its numbers, its tensors of the host and what it
-  /// created are undone as well.
+  /// If the device rejected the last update, also undoes its numbers, its tensors on the host and
+  /// the state that it created.
   void settle() {
     if (rejected_ && rejected_->wait()) put_back();
     rejected_.reset();
@@ -209,16 +209,16 @@ class LibTorchRun {
   }
 
   Masters masters_;
-  Tensors operands_;    // what the optimizer updates, by master
-  at::Tensor nothing_;  // of no elements, for operands without memory
+  Tensors operands_;    // the tensors that the optimizer updates, by master
+  at::Tensor nothing_;  // no elements, for operands without memory
   std::vector<Layout> layouts_;
-  std::int64_t max_elements_ = 0;  // of a rounded master
+  std::int64_t max_elements_ = 0;  // of the largest rounded master
   std::unique_ptr<Optimizer> optimizer_;
   UpdateCopies copies_;                         // of the masters and the tensors of their state
-  bool is_kept_ = false;                        // all of that was copied
-  std::vector<std::unique_ptr<State>> states_;  // as they were, with the tensors that they had
+  bool is_kept_ = false;                        // the copies are complete
+  std::vector<std::unique_ptr<State>> states_;  // former states, with their tensors
   std::vector<std::unique_ptr<State>> loaded_;  // made by checking, taken by loading
-  std::optional<FlagCopy> rejected_;            // of the last update, where only the device knows
+  std::optional<FlagCopy> rejected_;            // set after an update if only the device knows
 };
 
 }  // namespace ikebana::detail

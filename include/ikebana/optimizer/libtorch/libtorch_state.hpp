@@ -1,16 +1,99 @@
 #pragma once
 // The state that an optimizer of torch::optim keeps for each parameter: saved and loaded by name,
 // and copied, so that a step can be undone.
+#include <concepts>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/detail/text.hpp>
-#include <ikebana/optimizer/libtorch/libtorch_types.hpp>
+#include <ikebana/hooks.hpp>
+#include <ikebana/optimizer/libtorch/archive_values.hpp>
 #include <memory>
 
 namespace ikebana::detail {
 
+/// The types of LibTorch's optimizer that `Optimizer` is or derives from.
+template <class Optimizer>
+struct libtorch_types {};
+#define IKEBANA_LIBTORCH_TYPES(Name)                   \
+  template <std::derived_from<torch::optim::Name> O>   \
+  struct libtorch_types<O> {                           \
+    using Options = torch::optim::Name##Options;       \
+    using ParamState = torch::optim::Name##ParamState; \
+  }
+IKEBANA_LIBTORCH_TYPES(Adagrad);
+IKEBANA_LIBTORCH_TYPES(Adam);
+IKEBANA_LIBTORCH_TYPES(AdamW);
+IKEBANA_LIBTORCH_TYPES(LBFGS);
+IKEBANA_LIBTORCH_TYPES(RMSprop);
+IKEBANA_LIBTORCH_TYPES(SGD);
+#undef IKEBANA_LIBTORCH_TYPES
+
+/// The options of an optimizer: the type that it names, or LibTorch's.
+template <class Optimizer>
+struct options_of : libtorch_types<Optimizer> {};
+template <class Optimizer>
+  requires requires { typename Optimizer::Options; }
+struct options_of<Optimizer> {
+  using Options = typename Optimizer::Options;
+};
+template <class Optimizer>
+concept has_options = requires { typename options_of<Optimizer>::Options; };
+
+/// Its state of a parameter. The base class, which has no values, stands for no state.
+template <class Optimizer>
+struct param_state_of {
+  using type = torch::optim::OptimizerParamState;
+};
+template <class Optimizer>
+  requires requires { typename libtorch_types<Optimizer>::ParamState; }
+struct param_state_of<Optimizer> {
+  using type = typename libtorch_types<Optimizer>::ParamState;
+};
+template <class Optimizer>
+  requires requires { typename Optimizer::ParamState; }
+struct param_state_of<Optimizer> {
+  using type = typename Optimizer::ParamState;
+};
+template <class Optimizer>
+using param_state_t = typename param_state_of<Optimizer>::type;
+
+// Returns the base class, in which these functions are public: after a TORCH_ARG they are private.
+
+torch::optim::OptimizerOptions& base_of(torch::optim::OptimizerOptions& options);
+const torch::optim::OptimizerOptions& base_of(const torch::optim::OptimizerOptions& options);
+torch::optim::OptimizerParamState& base_of(torch::optim::OptimizerParamState& state);
+const torch::optim::OptimizerParamState& base_of(const torch::optim::OptimizerParamState& state);
+
+/// True for LibTorch's own states, whose tensors have the shape and dtype of the parameter.
+template <class State>
+concept is_libtorch_state = std::is_same_v<State, torch::optim::AdamParamState> ||
+                            std::is_same_v<State, torch::optim::AdamWParamState> ||
+                            std::is_same_v<State, torch::optim::SGDParamState> ||
+                            std::is_same_v<State, torch::optim::RMSpropParamState> ||
+                            std::is_same_v<State, torch::optim::AdagradParamState>;
+
+/// The defined tensors of a parameter's state. Asks LibTorch's own states directly, since an
+/// archive takes some ten microseconds.
+template <class State>
+Tensors tensors_of(const State& s) {
+  Tensors all;
+  if constexpr (!is_libtorch_state<State>) {
+    for (const auto& [name, value] : bridge::values_of(base_of(s)))
+      if (value.isTensor()) all.push_back(value.toTensor());
+  } else {
+    if constexpr (requires { s.max_exp_avg_sq(); })
+      all = {s.exp_avg(), s.exp_avg_sq(), s.max_exp_avg_sq()};
+    else if constexpr (requires { s.grad_avg(); })
+      all = {s.square_avg(), s.momentum_buffer(), s.grad_avg()};
+    else if constexpr (requires { s.sum(); }) all = {s.sum()};
+    else all = {s.momentum_buffer()};
+  }
+  std::erase_if(all, [](const at::Tensor& t) { return !t.defined(); });
+  return all;
+}
+
 bool is_saved_number(const c10::IValue& v);
 
-/// `lr=0.01, alpha=0.99`: all options, or the lr where they cannot be written to an archive.
+/// `lr=0.01, alpha=0.99`: all options, or the lr if they cannot be written to an archive.
 template <class Options>
 std::string text_of(const Options& options) try {
   std::string text;
@@ -47,9 +130,10 @@ void save_state(Archive& archive, const std::string& name, const State& state) {
     }
   }
 }
-/// The number that was saved for `usual`, the value of a new state; of any type if that is none.
+/// The number that was saved, of the type of `usual`, the value of a new state; of any type if
+/// `usual` is not defined.
 c10::IValue loaded_number(const at::Tensor& saved, const c10::IValue& usual);
-/// A saved tensor, on the parameter's device.
+/// A copy of a saved tensor on the parameter's device.
 template <class State>
 at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
   if constexpr (is_libtorch_state<State>)
@@ -58,10 +142,10 @@ at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
                 c10::toString(p.scalar_type()), p.sizes());
   return saved.detach().to(p.device(), /*non_blocking=*/false, /*copy=*/true);
 }
-/// What was saved as `name.key`, by the key, which has no dot.
+/// The tensors that were saved as `name.key`, by key, which has no dot.
 StateDict saved_within(Archive& archive, const std::string& name);
-/// Makes the state of the parameter `name` from a saved one; null if none was saved, or if it does
-/// not fit, which is recorded.
+/// Makes the state of the parameter `name` from a saved one. Returns null if no state was saved, or
+/// if it does not fit, which the archive records.
 template <class State>
 std::unique_ptr<State> load_state(Archive& archive, const std::string& name, const at::Tensor& p) {
   const StateDict saved = saved_within(archive, name);

@@ -1,26 +1,26 @@
 #pragma once
-// Matrices that are cut among ranks, each made whole at one of them, in rounds.
+// Rounds in which matrices that are cut among ranks are made whole, each on one rank.
 #include <deque>
 #include <ikebana/optimizer/engine/cut_parameter.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 
 namespace ikebana::detail {
 
-/// A matrix, by its place in a list, and the rank that has it whole.
+/// A matrix, by its index in a list, and the rank that gets the whole matrix.
 struct OwnedMatrix {
   std::size_t place, owner;
 };
-/// Which rank makes which matrix whole, and in which round: each is given to the rank that has the
-/// least work so far, the largest first, where the products of an (n, m) matrix are taken to cost
-/// n m min(n, m). In a round a rank has one matrix, or several that together are no larger than the
-/// largest of all. All ranks find the same.
+/// Assigns each matrix to a rank and a round. The next largest goes to the rank that has the least
+/// work so far; the products of an (n, m) matrix count as n m min(n, m). In a round a rank has one
+/// matrix, or several that together are no larger than the largest of all. All ranks find the same
+/// rounds.
 std::vector<std::vector<OwnedMatrix>> matrix_rounds(const std::vector<Slice>& all,
                                                     std::size_t ranks);
 
-/// Computes with whole matrices what each rank has rows of: while a round is computed, the rows of
-/// the next one arrive and those of the one before return. Sends each element twice in BFloat16.
-/// Holds, besides what `compute` needs, three rounds of this rank's own matrices, and its rows of
-/// those of others.
+/// Computes with whole matrices although each rank has only some rows: while a round is computed,
+/// the rows of the next round arrive and the rows of the round before return. Sends each element
+/// twice in BFloat16. Holds, besides the memory of `compute`, three rounds of this rank's own
+/// matrices, and its rows of the matrices of other ranks.
 class MatrixRounds {
  public:
   MatrixRounds(std::vector<CutParameter>& all, RankGroup& ranks);

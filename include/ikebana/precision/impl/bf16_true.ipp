@@ -84,7 +84,7 @@ IKEBANA_INLINE void Mechanism<Precision<BF16True>>::set_key() {
 }
 
 IKEBANA_INLINE void Mechanism<Precision<BF16True>>::restore(const Converted& c) {
-  // A slice, whose trainer has ended with its values; or there never were any.
+  // A slice: its trainer has ended, and its former values with it, or it never had any.
   if (detail::is_away(c.parameter) || detail::without_values()) return;
   at::Tensor parameter = c.parameter;
   if (c.before.defined() && parameter.detach().equal(c.before.to(at::kBFloat16)))

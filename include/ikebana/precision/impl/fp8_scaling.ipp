@@ -39,7 +39,7 @@ IKEBANA_INLINE Quantized FP8Scales::quantized(std::int64_t layer, FP8Role role, 
 
 IKEBANA_INLINE void FP8Scales::end_step() noexcept {
   if (!delayed()) return;
-  // Of an index without dimensions CUDA's deterministic form makes a row of another shape.
+  // CUDA's deterministic form makes a row of another shape from an index without dimensions.
   history_.index_copy_(0, position_.view({1}), latest_.nan_to_num_(0, 0, 0).unsqueeze(0));
   position_.add_(1).remainder_(history_.size(0));
   latest_.zero_();

@@ -56,7 +56,7 @@ IKEBANA_INLINE bool Mechanism<ReduceLROnPlateau>::is_better(double metric) const
   const double sign = values.mode == values.min ? -1 : 1;
   if (values.threshold_mode == values.abs)
     return sign * metric > sign * (best_ + sign * values.threshold);
-  if (std::isinf(best_)) return sign * metric > sign * best_;  // times 0 it would be NaN
+  if (std::isinf(best_)) return sign * metric > sign * best_;  // infinity times 0 would be NaN
   const double outward = best_ < 0 ? -sign : sign;
   return sign * metric > sign * (best_ * (1 + outward * values.threshold));
 }

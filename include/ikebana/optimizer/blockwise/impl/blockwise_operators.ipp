@@ -4,31 +4,16 @@
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE void DeviceMaps::prepare(c10::Device device) {
-  if (maps_[0].values.defined() && maps_[0].values.device() == device) return;
-  for (bool is_signed : {true, false}) {
-    const DynamicMap& map = dynamic_map(is_signed);
-    maps_[is_signed ? 0 : 1] = {on_device(map.values(), DynamicMap::size, device),
-                                on_device(map.bounds(), DynamicMap::size - 1, device)};
-  }
-}
-
-IKEBANA_INLINE at::Tensor DeviceMaps::on_device(const std::array<float, DynamicMap::size>& all,
-                                                std::int64_t n, c10::Device device) {
-  if (device.is_cpu()) return at::from_blob(const_cast<float*>(all.data()), {n}, at::kFloat);
-  return at::tensor(at::ArrayRef<float>(all.data(), static_cast<std::size_t>(n)))
-      .to(device, /*non_blocking=*/true);
-}
-
-IKEBANA_INLINE std::int64_t BlockwiseOperators::scratch(const at::Tensor& p, const AdamW8bit& v) {
-  std::int64_t blocks = BlockRange::of_whole(p.numel(), v.block_size).count + 1;
-  return 3 * Scratch::bytes(blocks * v.block_size, at::kFloat) +
+IKEBANA_INLINE std::int64_t BlockwiseOperators::scratch(const at::Tensor& p,
+                                                        std::int64_t block_size) {
+  std::int64_t blocks = BlockRange::of_whole(p.numel(), block_size).count + 1;
+  return 3 * Scratch::bytes(blocks * block_size, at::kFloat) +
          Scratch::bytes(p.numel(), at::kFloat) + Scratch::bytes(p.numel(), at::kInt) +
          Scratch::bytes(blocks, at::kFloat);
 }
 
 IKEBANA_INLINE BlockwiseOperators::BlockwiseOperators(const ParameterUpdate& update,
-                                                      const AdamW8bit& v, const DeviceMaps& maps,
+                                                      const BlockValues& v, const DeviceMaps& maps,
                                                       const BlockRange& blocks, at::Tensor edges)
     : update_(update),
       v_(v),

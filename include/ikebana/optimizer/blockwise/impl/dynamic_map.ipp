@@ -1,7 +1,6 @@
 #pragma once
 #include <bit>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/detail/torch.hpp>
 #include <ikebana/optimizer/blockwise/dynamic_map.hpp>
 
 namespace ikebana::detail {
@@ -54,6 +53,22 @@ IKEBANA_INLINE std::uint8_t DynamicMap::nearest(float x) const {
 IKEBANA_INLINE const DynamicMap& dynamic_map(bool is_signed) {
   static const DynamicMap with_sign(true), without_sign(false);
   return is_signed ? with_sign : without_sign;
+}
+
+IKEBANA_INLINE void DeviceMaps::prepare(c10::Device device) {
+  if (maps_[0].values.defined() && maps_[0].values.device() == device) return;
+  for (bool is_signed : {true, false}) {
+    const DynamicMap& map = dynamic_map(is_signed);
+    maps_[is_signed ? 0 : 1] = {on_device(map.values(), DynamicMap::size, device),
+                                on_device(map.bounds(), DynamicMap::size - 1, device)};
+  }
+}
+
+IKEBANA_INLINE at::Tensor DeviceMaps::on_device(const std::array<float, DynamicMap::size>& all,
+                                                std::int64_t n, c10::Device device) {
+  if (device.is_cpu()) return at::from_blob(const_cast<float*>(all.data()), {n}, at::kFloat);
+  return at::tensor(at::ArrayRef<float>(all.data(), static_cast<std::size_t>(n)))
+      .to(device, /*non_blocking=*/true);
 }
 
 }  // namespace ikebana::detail

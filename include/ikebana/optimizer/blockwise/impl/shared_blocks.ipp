@@ -6,7 +6,7 @@ namespace ikebana::detail {
 
 IKEBANA_INLINE void SharedBlocks::add(const CutParameter& one, const BlockRange& blocks) {
   const auto options = one.state(2).options();
-  shared_.push_back({&one, blocks, at::empty({2, 2, v_.block_size}, options)});
+  shared_.push_back({&one, blocks, at::empty({2, 2, block_size_}, options)});
 }
 
 IKEBANA_INLINE std::vector<at::Tensor> SharedBlocks::exchange_largest() {
@@ -46,7 +46,7 @@ IKEBANA_INLINE at::Tensor SharedBlocks::common(std::size_t k, int edge,
   for (std::int64_t r = 0; r < ranks_.size(); ++r) {
     Slice slice = shared_[k].parameter->slice();
     slice.rows = rows_of_rank(slice.all_rows(), r, ranks_.size());
-    const BlockRange other = BlockRange::of(slice, v_.block_size);
+    const BlockRange other = BlockRange::of(slice, block_size_);
     for (int e = 0; e < 2; ++e) {
       if (other.block_at(e) < 0 || other.first + other.block_at(e) != index) continue;
       const at::Tensor one = largest[static_cast<std::size_t>(r)][static_cast<std::int64_t>(k)][e];
@@ -59,7 +59,7 @@ IKEBANA_INLINE at::Tensor SharedBlocks::common(std::size_t k, int edge,
 IKEBANA_INLINE void SharedBlocks::encode(std::size_t k, int edge, const at::Tensor& largest) {
   const BlockRange& blocks = shared_[k].blocks;
   const std::int64_t block = blocks.block_at(edge);
-  const auto [begin, n] = blocks.elements_of(block, v_.block_size);
+  const auto [begin, n] = blocks.elements_of(block, block_size_);
   for (int moment = 0; moment < 2; ++moment) {
     const at::Tensor from = shared_[k].edges[edge][moment].narrow(0, 0, n);
     const at::Tensor& state = shared_[k].parameter->state(static_cast<std::size_t>(moment));

@@ -4,6 +4,25 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE torch::optim::OptimizerOptions& base_of(torch::optim::OptimizerOptions& options) {
+  return options;
+}
+
+IKEBANA_INLINE const torch::optim::OptimizerOptions& base_of(
+    const torch::optim::OptimizerOptions& options) {
+  return options;
+}
+
+IKEBANA_INLINE torch::optim::OptimizerParamState& base_of(
+    torch::optim::OptimizerParamState& state) {
+  return state;
+}
+
+IKEBANA_INLINE const torch::optim::OptimizerParamState& base_of(
+    const torch::optim::OptimizerParamState& state) {
+  return state;
+}
+
 IKEBANA_INLINE bool is_saved_number(const c10::IValue& v) {
   return v.isInt() || v.isDouble() || v.isBool();
 }

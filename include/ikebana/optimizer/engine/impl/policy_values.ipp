@@ -1,13 +1,13 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/engine/optimizer_values.hpp>
+#include <ikebana/optimizer/engine/policy_values.hpp>
 
 namespace ikebana::detail {
 
 IKEBANA_INLINE void refuse_value(const std::string& what) { throw BadValue("optimizer: " + what); }
 
-// Texts are made apart from the checks, which are so short that they are inlined: every step has
-// them.
+// Texts are made outside of the checks, so that the checks are short enough to be inlined: every
+// step makes them.
 [[noreturn]] IKEBANA_INLINE void refuse_negative(double value, const char* name, const char* of) {
   refuse_value(of + std::string(name) + " is " + c10::str(value) +
                "; it must be finite and not negative.");

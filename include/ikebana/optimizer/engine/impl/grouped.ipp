@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/engine/parameter_buckets.hpp>
+#include <ikebana/optimizer/engine/grouped.hpp>
 #include <utility>
 
 namespace ikebana::detail {
@@ -76,30 +76,34 @@ IKEBANA_INLINE void ParameterBuckets::prepare_with(const PolicyValues& of, const
   }
 }
 
+IKEBANA_INLINE UpdateScope::UpdateScope(const StepGradients& gradients) {
+  if (gradients.divisor.defined()) divisor = gradients.divisor;
+  if (gradients.found_inf.defined()) found_inf = gradients.found_inf;
+}
+
 IKEBANA_INLINE void ParameterBuckets::update_buckets(
     const StepGradients& gradients, BucketUpdate call, bool waits_for_flag,
     c10::function_ref<void(const UpdateCopies&)> end) {
-  auto update = [&](const auto& divisor, const auto& found_inf) {
-    for (auto& bucket : buckets_) {
-      const StateWindow window(state_.storage(), bucket);
-      bucket.copies.take();
-      low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
-      end(bucket.copies);
-    }
-  };
-  count_and_update(gradients, update, waits_for_flag);
+  const UpdateScope scope(gradients);
+  if (!begin_update(scope)) return;
+  for (auto& bucket : buckets_) {
+    const StateWindow window(state_.storage(), bucket);
+    bucket.copies.take();
+    low_precision_.update(bucket, [&](Bucket& b) { call(b, scope.divisor, scope.found_inf); });
+    end(bucket.copies);
+  }
+  end_update(scope, waits_for_flag);
 }
 
-IKEBANA_INLINE void ParameterBuckets::count_and_update(const StepGradients& gradients,
-                                                       WholeUpdate update, bool waits_for_flag) {
-  at::AutoDispatchBelowAutograd below;
-  auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
-  auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
-  if (window_bytes_ > 0 && is_rejected(found_inf, false)) return forget_gradients();
-  steps_.add_one(found_inf);
-  update(divisor, found_inf);
+IKEBANA_INLINE bool ParameterBuckets::begin_update(const UpdateScope& scope) {
+  if (window_bytes_ > 0 && is_rejected(scope.found_inf, false)) return forget_gradients(), false;
+  steps_.add_one(scope.found_inf);
+  return true;
+}
+
+IKEBANA_INLINE void ParameterBuckets::end_update(const UpdateScope& scope, bool waits_for_flag) {
   for (auto& bucket : buckets_)
-    bucket.ends_first_step = bucket.first_step && !is_rejected(found_inf, waits_for_flag);
+    bucket.ends_first_step = bucket.first_step && !is_rejected(scope.found_inf, waits_for_flag);
   forget_gradients();
 }
 

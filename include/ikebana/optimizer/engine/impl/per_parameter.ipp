@@ -1,9 +1,61 @@
 #pragma once
 #include <algorithm>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/engine/parameter_updates.hpp>
+#include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana::detail {
+
+/// Elements of a part. A few tensors of this size stay in the cache from one operator of an update
+/// to the next.
+inline constexpr std::int64_t elements_in_part = std::int64_t{1} << 16;
+
+/// True for a parameter of several parts whose gradient and state have its memory layout. State of
+/// one element belongs to the whole parameter.
+inline bool has_parts(const Bucket& b, std::size_t j) {
+  const at::Tensor& p = b.parameters[j];
+  if (p.numel() < 2 * elements_in_part || !p.is_non_overlapping_and_dense()) return false;
+  const auto fits = [&](const at::Tensor& t) {
+    return !t.defined() || t.numel() == 1 || same_layout(t, p);
+  };
+  return fits(b.gradients[j]) &&
+         std::ranges::all_of(b.state, [&](const Tensors& slot) { return fits(slot[j]); });
+}
+
+/// Calls `apply(update)` for each part of parameter `j`, whose update of an element depends on no
+/// other element. Each part begins with the same numbers of one element; the last part's result
+/// stays.
+inline void update_in_parts(const Bucket& all, std::size_t j, Scratch& scratch,
+                            const std::optional<at::Tensor>& divisor, ApplyUpdate apply) {
+  const at::Tensor p = in_memory_order(all.parameters[j]), g = in_memory_order(all.gradients[j]);
+  std::vector<at::Tensor> state, numbers(all.state.size());
+  for (std::size_t k = 0; k < all.state.size(); ++k) {
+    const at::Tensor& t = all.state[k][j];
+    const bool is_number = t.defined() && t.numel() == 1;
+    state.push_back(t.defined() && !is_number ? in_memory_order(t) : t);
+    if (is_number) numbers[k] = t.clone();
+  }
+  Bucket part{.group = all.group,
+              .first_step = all.first_step,
+              .numbers = all.numbers,
+              .rate = all.rate,
+              .lr = all.lr,
+              .parameters = Tensors(1),
+              .gradients = Tensors(1),
+              .steps = {all.steps[j]},
+              .state = std::vector<Tensors>(state.size(), Tensors(1)),
+              .indices = {all.indices[j]}};
+  for (std::int64_t begin = 0; begin < p.numel(); begin += elements_in_part) {
+    const std::int64_t n = std::min(elements_in_part, p.numel() - begin);
+    part.parameters[0] = p.narrow(0, begin, n), part.gradients[0] = g.narrow(0, begin, n);
+    for (std::size_t k = 0; k < state.size(); ++k) {
+      const bool is_cut = state[k].defined() && !numbers[k].defined();
+      part.state[k][0] = is_cut ? state[k].narrow(0, begin, n) : state[k];
+      if (numbers[k].defined()) state[k].copy_(numbers[k]);
+    }
+    scratch.clear();
+    apply(ParameterUpdate(part, 0, scratch, divisor, /*is_on_device=*/false));
+  }
+}
 
 IKEBANA_INLINE void ParameterUpdates::check_slices(
     const Masters& masters, c10::function_ref<bool(std::size_t)> is_updated,
@@ -72,21 +124,26 @@ IKEBANA_INLINE void ParameterUpdates::update_cut_of(
   each_bucket([&](const Bucket& b) { refuse_window(of, b); });
   keep_if([](const Bucket&) { return true; }, keep_whole);
   meet_others(of, gradients);
-  count_and_update(gradients, [&](const auto& divisor, const auto& found_inf) {
-    if (is_rejected(found_inf, false)) return;
-    std::vector<CutParameter> all;
-    each_bucket([&](Bucket& b) {
-      b.copies.take();
-      for (std::size_t j = 0; j < b.indices.size(); ++j)
-        all.emplace_back(b, j, state_.slice(b.indices[j], {}), low_precision_, scratch_, divisor,
-                         on_device(b.parameters[j]));
-    });
-    std::ranges::sort(all, {}, &CutParameter::index);
-    apply(all);
-    if (found_inf) each_bucket([&](Bucket& b) { b.copies.put_back_if(*found_inf); });
-  });
+  if (const UpdateScope scope(gradients); begin_update(scope)) {
+    if (!is_rejected(scope.found_inf, false)) apply_to_cut(scope, apply);
+    end_update(scope, /*waits_for_flag=*/false);
+  }
   if (gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
   scratch_.release();
+}
+
+IKEBANA_INLINE void ParameterUpdates::apply_to_cut(
+    const UpdateScope& scope, c10::function_ref<void(std::vector<CutParameter>&)> apply) {
+  std::vector<CutParameter> all;
+  each_bucket([&](Bucket& b) {
+    b.copies.take();
+    for (std::size_t j = 0; j < b.indices.size(); ++j)
+      all.emplace_back(b, j, state_.slice(b.indices[j], {}), low_precision_, scratch_,
+                       scope.divisor, on_device(b.parameters[j]));
+  });
+  std::ranges::sort(all, {}, &CutParameter::index);
+  apply(all);
+  if (scope.found_inf) each_bucket([&](Bucket& b) { b.copies.put_back_if(*scope.found_inf); });
 }
 
 IKEBANA_INLINE void ParameterUpdates::meet_others(const OptimizerFields& of,
