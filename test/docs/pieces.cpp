@@ -63,7 +63,7 @@ std::vector<Rows> drawn() {
   return all;
 }
 
-/// The parameters after a training, `train(model, batches)`.
+/// Calls `train(model, batches)` with a new model, and returns its parameters.
 template <class Train>
 Tensors after(const Train& train) {
   const std::vector<Rows> batches = drawn();
@@ -72,7 +72,7 @@ Tensors after(const Train& train) {
   return ikebana::detail::detached(model->parameters());
 }
 
-// Names and tensors of what is trained, as the pieces that update weights take them.
+// Gives the names and tensors of what is trained, for the pieces that update weights.
 Masters masters_of(nn::Module& model) {
   Masters masters;
   for (const auto& item : model.named_parameters()) {
@@ -82,14 +82,14 @@ Masters masters_of(nn::Module& model) {
   return masters;
 }
 
-// What a checkpointed call computes. `owned` is a copy, which backward calls again.
+// Computes a block for a checkpointed call; backward calls the copy that `owned` makes.
 struct BlockCall {
   Block block;
   at::Tensor operator()(const at::Tensor& x) const { return block.ptr()->forward(x); }
   BlockCall owned() const { return *this; }
 };
 
-/// The loop by LibTorch alone; `loss(model, batch)`, `before_update(model)`.
+/// Trains by LibTorch alone; calls `loss(model, batch)`, and `before(model)` before each update.
 template <class Loss, class Before>
 void by_hand(Net& model, const std::vector<Rows>& batches, const Loss& loss, const Before& before) {
   torch::optim::SGD optimizer(model->parameters(), 0.1);
@@ -242,7 +242,7 @@ TEST_CASE("docs/pieces.md: a schedule") {
   CHECK(worst_relative(here, by_libtorch) < 1e-6);
 }
 
-/// What autocast to FP16 with a loss scale is by LibTorch alone; returns the last scale.
+/// Trains under autocast to FP16 with a loss scale by LibTorch alone; returns the last scale.
 double scaled_by_hand(Net& model, const std::vector<Rows>& batches, double scale) {
   torch::optim::SGD optimizer(model->parameters(), 0.1);
   for (const Rows& batch : batches) {
