@@ -169,7 +169,7 @@ TEST_CASE("docs/pieces.md: clipping") {
       gradients.collect(model->parameters());
       clip.clip(gradients, ranks);
       gradients.apply_divisor();  // to the gradients of the parameters, in place
-      norm = gradients.norm.template item<double>();
+      norm = gradients.norm.item<double>();
       optimizer.step();
     }
   });
