@@ -1,11 +1,12 @@
 """The order of the site's pages. Every page of docs/ is in it; `make docs` fails otherwise."""
 
 GROUPS = {
-    "Start": ["tutorial", "recipes", "slow", "from_pytorch", "examples", "finetune"],
+    "Start": ["tutorial", "recipes", "slow", "from_pytorch", "from_lightning", "examples",
+              "finetune"],
     "Policies": ["precision", "checkpoint", "accumulate", "optimizer", "schedule", "objective", "clip",
                  "average", "freeze", "layout", "offload", "shard"],
     "Data and state": ["data", "fit", "evaluate", "state", "tensors", "between_steps", "reproducibility"],
-    "Guides": ["memory", "memory_tools", "production", "devices", "gpu", "modules", "any_trainer"],
+    "Guides": ["memory", "memory_tools", "production", "devices", "gpu", "modules", "pieces", "any_trainer"],
     "Extending": ["extending", "step", "architecture"],
     "Reference": ["reference/index", "errors", "glossary"],
     "Project": ["contributing", "support", "parity", "bench", "bench-gpu", "long", "migrate",
