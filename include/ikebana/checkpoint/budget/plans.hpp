@@ -1,11 +1,112 @@
 #pragma once
 // The plans of one trainer: for which batches, and which of them a step uses.
-#include <ikebana/checkpoint/budget/plan_exchange.hpp>
+#include <array>
+#include <cstring>
+#include <ikebana/checkpoint/budget/plan.hpp>
 #include <ikebana/checkpoint/budget/plan_search.hpp>
-#include <ikebana/checkpoint/budget/planned_batches.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/ranks/rank_group.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// Costs and some numbers, as the bytes that they have here.
+template <std::size_t count>
+std::string to_bytes(std::array<std::int64_t, count> numbers, const Costs& costs) {
+  std::string bytes(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
+  bytes.append(reinterpret_cast<const char*>(&costs.fixed), sizeof costs.fixed);
+  return bytes.append(reinterpret_cast<const char*>(costs.units.data()),
+                      costs.size() * sizeof(UnitCosts));
+}
+template <std::size_t count>
+Costs from_bytes(const std::string& bytes, std::array<std::int64_t, count>& numbers) {
+  Costs costs;
+  const char* from = bytes.data();
+  std::memcpy(numbers.data(), from, sizeof numbers), from += sizeof numbers;
+  std::memcpy(&costs.fixed, from, sizeof costs.fixed), from += sizeof costs.fixed;
+  const std::size_t left = bytes.size() - sizeof numbers - sizeof costs.fixed;
+  costs.units.resize(left / sizeof(UnitCosts));
+  if (!costs.units.empty()) std::memcpy(costs.units.data(), from, left);
+  return costs;
+}
+
+/// What a rank knows when a plan is made.
+struct RankCosts {
+  Costs costs;
+  std::int64_t budget = 0;
+
+  std::string text() const { return to_bytes(std::array{budget}, costs); }
+  static RankCosts of(const std::string& text);
+
+  /// Adds what another rank knows: of bytes the larger, of times the sum, of budgets the smaller. A
+  /// unit that ranks run at different places is not planned.
+  void add(const RankCosts& other);
+
+ private:
+  static void add(UnitCosts& unit, const UnitCosts& other);
+};
+
+/// The same on all ranks.
+inline RankCosts of_all_ranks(const OneRank&, RankCosts own) { return own; }
+RankCosts of_all_ranks(const Ranks& ranks, const RankCosts& own);
+
+/// The sizes of every tensor of some microbatches, the largest in each dimension.
+class BatchSizes {
+ public:
+  template <class Microbatch>
+  void add(const Microbatch& microbatch) {
+    std::vector<c10::DimVector> sizes;
+    for_each_tensor(microbatch, [&](const at::Tensor& t) {
+      sizes.push_back(t.defined() ? c10::DimVector(t.sizes()) : c10::DimVector());
+    });
+    if (is_empty_) all_ = std::move(sizes), is_empty_ = false;
+    else if (!raise(sizes)) differ_ = true;
+  }
+  bool empty() const { return is_empty_; }
+  /// True where no tensor of `other` is larger in any dimension.
+  bool cover(const BatchSizes& other) const;
+
+ private:
+  bool raise(const std::vector<c10::DimVector>& sizes);
+
+  std::vector<c10::DimVector> all_;
+  bool is_empty_ = true;
+  bool differ_ = false;  // they do not even have as many tensors, or dimensions
+};
+
+/// The microbatches of a step: during the first there are no gradients yet, and during the others
+/// there are.
+struct StepSizes {
+  BatchSizes first, others;
+
+  template <class Microbatches>
+  static StepSizes of(const Microbatches& microbatches) {
+    StepSizes sizes;
+    bool is_first = true;
+    for (const auto& microbatch : microbatches)
+      (std::exchange(is_first, false) ? sizes.first : sizes.others).add(microbatch);
+    return sizes;
+  }
+  bool cover(const StepSizes& other) const;
+};
+
+/// What was measured for some microbatches, and the plan made from it.
+struct PlannedBatches {
+  StepSizes sizes;
+  Costs costs;              ///< relative to the bytes in use when a step begins; of this rank
+  std::int64_t inputs = 0;  ///< bytes that Full keeps
+  Costs planned;            ///< of all ranks, as the plan was made from them
+  Plan plan;
+  bool is_dry = false;  ///< measured without values, so that times say little
+  bool has_plan = false;
+  std::int64_t budget = 0, level = 0;  ///< for which the plan was made: of this rank
+  Prediction predicted = {};
+  std::vector<double> seconds = {};  ///< of the latest steps by this plan
+
+  void note_seconds(double one);
+};
 
 /// What a budget limits: the peak of a step, or what is kept from forward to backward alone.
 enum class Budgeted { Peak, Activations };

@@ -1,8 +1,7 @@
 #pragma once
 // A frame that measures its recompute: rehearses it before, to the end.
 #include <ikebana/checkpoint/budget/measurement.hpp>
-#include <ikebana/checkpoint/frame/frame.hpp>
-#include <ikebana/checkpoint/frame/operator_rule.hpp>
+#include <ikebana/checkpoint/frame/selective_frame.hpp>
 
 namespace ikebana::detail {
 

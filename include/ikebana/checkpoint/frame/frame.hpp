@@ -6,12 +6,69 @@
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/frame/draws.hpp>
 #include <ikebana/checkpoint/frame/known_tensors.hpp>
-#include <ikebana/checkpoint/frame/saved_inputs.hpp>
-#include <ikebana/checkpoint/frame/slots.hpp>
-#include <ikebana/checkpoint/frame/versions.hpp>
+#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// The slots of one frame.
+class Slots {
+ public:
+  /// In forward: adds a slot with the tensor's shape, dtype and version; does not keep the tensor.
+  std::size_t add(const at::Tensor& t);
+  std::size_t size() const { return signatures_.size(); }
+
+  /// In recompute: appends the tensor of the next slot. Throws BadRecompute if forward saved a
+  /// tensor of another shape or dtype there.
+  void fill(std::vector<at::Tensor>& tensors, const at::Tensor& t, const std::string& unit) const;
+  /// After recompute: stores the tensors for the graph task. Throws BadRecompute if they are fewer
+  /// than forward saved.
+  void store(int task, std::vector<at::Tensor> tensors, const std::string& unit);
+  bool filled(int task);
+  /// The slot's tensor; undefined if this backward has not recomputed yet. Throws BadRecompute if
+  /// the tensor was changed in place after forward, or recompute, saved it.
+  at::Tensor get(int task, std::size_t slot, const std::string& unit);
+  /// A node released its saved tensor: frees the recomputed one, so that memory falls during the
+  /// unit's backward.
+  void release(std::size_t slot);
+  void forget(int task);
+  [[noreturn]] static void throw_modified(const std::string& unit);
+
+ private:
+  struct Signature {
+    c10::DimVector sizes;
+    at::ScalarType dtype;
+    Version version;
+  };
+  struct Value {
+    at::Tensor tensor;
+    Version version;
+  };
+  static std::string text(at::IntArrayRef sizes, at::ScalarType dtype);
+
+  std::vector<Signature> signatures_;
+  std::map<int, std::vector<Value>> filled_;  // by graph task
+  std::mutex mutex_;
+};
+
+/// Saves tensors for backward and computes nothing. Through autograd, so that it checks their
+/// versions and the hooks of an outer frame apply to them.
+struct SaveInputs : torch::autograd::Function<SaveInputs> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& token,
+                            at::TensorList inputs);
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list);
+
+  /// An empty tensor whose grad_fn keeps `inputs`.
+  static at::Tensor save(at::TensorList inputs);
+  static std::vector<at::Tensor> load(const at::Tensor& holder);
+};
 
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
 /// tensors that autograd would save; in backward it runs the units again and keeps those tensors.

@@ -3,6 +3,7 @@
 // forward, and parameters, whose versions show whether they changed since forward.
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,15 @@ struct RecomputedUnit {
   std::vector<at::Tensor> parameters = each_once(module->parameters());
 };
 
+template <class Layer>
+bool drops_out(const torch::nn::Module& module) {
+  const auto* layer = dynamic_cast<const Layer*>(&module);
+  return layer && layer->options_base.dropout() > 0 && layer->options_base.num_layers() > 1;
+}
+
+/// The name of a layer in `unit` that cuDNN would run with such a dropout; empty if there is none.
+std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device);
+
 /// A unit's state at one forward: the previous values of the buffers that forward changes, and the
 /// versions of its parameters and other buffers.
 class UnitState {
@@ -56,5 +66,5 @@ class UnitState {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/checkpoint/frame/impl/versions.ipp>
+#include <ikebana/checkpoint/frame/impl/recomputed_unit.ipp>
 #endif
