@@ -6,8 +6,6 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/fake/fake_mode.hpp>
 #include <ikebana/fake/fake_tensors.hpp>
-#include <ikebana/fake/make_fake.hpp>
-#include <ikebana/fake/shape_rules.hpp>
 #include <vector>
 
 namespace ikebana::bridge {

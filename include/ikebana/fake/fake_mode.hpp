@@ -5,13 +5,12 @@
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/fake/fake_operator.hpp>
 #include <ikebana/fake/fake_tensors.hpp>
-#include <ikebana/fake/make_fake.hpp>
-#include <ikebana/fake/meta_call.hpp>
-#include <ikebana/posix/processor.hpp>
 #include <string>
 #include <unordered_map>
 
 namespace ikebana::bridge {
+
+struct MetaCall;
 
 /// While it is open in a FakeTensorScope, every tensor that is made is fake, but small ones that
 /// depend on no fake one: those are computed, so that numbers and indices which a program makes for
@@ -25,6 +24,7 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
  public:
   static constexpr std::size_t small = 4 << 10;  // bytes
   using FakeTensors::FakeTensors;
+  using FakeTensors::make;
 
   IKEBANA_INLINE void call(OperatorCall& call) override;
 
@@ -65,6 +65,7 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
   /// A result that is written to an empty tensor has the shape of the operator without `out`.
   void grow_out(OperatorCall& call, const FakeOperator& op);
 
+  at::Tensor make(const Shape& shape, c10::Device device);
   void by_meta(OperatorCall& call);
   at::Tensor real_of(const OperatorCall& call, const MetaCall& meta, const at::Tensor& t,
                      c10::Device device);

@@ -52,8 +52,6 @@ bool is_fake(const at::Tensor& t);
 /// among them.
 bool is_counted(const at::Tensor& t);
 
-namespace detail {}  // namespace detail
-
 /// A storage on `device` of so many bytes, without memory. Whatever reads or writes it throws
 /// c10::Error with `error`.
 c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t bytes, c10::Device device,
@@ -78,6 +76,27 @@ class StorageSizes {
 
  private:
   std::vector<std::pair<c10::StorageImpl*, std::size_t>> known_;
+};
+
+/// Makes fake tensors of a FakeMemory.
+class FakeTensors {
+ public:
+  explicit FakeTensors(std::shared_ptr<FakeMemory> memory) : memory_(std::move(memory)) {}
+
+  /// A fake tensor on `device`; contiguous, or with strides. Its memory is `at_least` so large.
+  at::Tensor make(at::IntArrayRef sizes, at::ScalarType type, c10::Device device);
+  at::Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
+                  c10::Device device, std::size_t at_least = 0);
+
+ protected:
+  static constexpr const char* no_values =
+      "a tensor without memory was read: this computation only finds out how much memory it would "
+      "take. Give it a batch of real tensors, which measures instead.";
+
+  /// Memory that is there besides the results, and gone when the operator returns.
+  void use(std::int64_t bytes);
+
+  std::shared_ptr<FakeMemory> memory_;
 };
 
 }  // namespace ikebana::bridge

@@ -2,7 +2,60 @@
 // Memory that kernels of the CPU allocate for themselves and free again, as it was measured:
 // oneDNN's copies in a layout of its own, copies of tensors that are not contiguous or of another
 // dtype.
-#include <ikebana/fake/convolution_scratch.hpp>
+#include <ikebana/bridge/operators.hpp>
+#include <ikebana/fake/shape.hpp>
+
+namespace ikebana::bridge::detail {
+
+std::int64_t bytes_of(const at::Tensor& t);
+std::int64_t copy_bytes(const at::Tensor& t);
+
+/// What both operators are given, from the argument of the input on: (input, weight, bias or its
+/// sizes, stride, padding, dilation, transposed, output_padding, groups).
+class Convolution {
+ public:
+  const at::Tensor input, weight;
+
+  Convolution(const OperatorCall& call, std::size_t first)
+      : input(tensor_at(call, first)),
+        weight(tensor_at(call, first + 1)),
+        call_(call),
+        first_(first) {}
+  bool transposed() const { return call_.arguments()[first_ + 6].toBool(); }
+  std::int64_t groups() const { return int_at(call_, first_ + 8); }
+  bool is_strided() const { return any(3, 1); }
+  /// True where oneDNN computes it, in a layout of its own. Rows are images of one line.
+  bool by_onednn() const;
+  /// Otherwise the columns by which it becomes a product of matrices: of all rows; of one, where it
+  /// is transposed or dilated; none, where each is a view. `result` are the sizes of the result.
+  std::int64_t column_bytes(at::IntArrayRef result) const;
+
+  bool is_dilated() const { return any(5, 1); }
+  bool is_of_points() const { return c10::multiply_integers(weight.sizes().slice(2)) == 1; }
+  /// True where oneDNN has no kernel of its own for the weight's gradient: with AVX2 where the
+  /// kernel is dilated or higher than `image`, the input or of a transposed one the result, or
+  /// where groups are too narrow. With AVX-512 it was not seen.
+  bool sums_columns(const at::Tensor& image) const;
+  /// Then it is a product of matrices: each thread has columns of one row, and room for four sums.
+  std::int64_t summed_columns(const at::Tensor& pixels) const;
+
+ private:
+  bool any(std::size_t argument, std::int64_t more_than) const;
+  std::vector<c10::SymInt> symbolic(std::size_t argument, std::int64_t of_line) const;
+
+  const OperatorCall& call_;
+  std::size_t first_;
+};
+
+/// oneDNN copies the arguments to its layout, and the result back. Otherwise a group is computed
+/// after the other, and their results are joined.
+std::int64_t convolution_scratch(const OperatorCall& call);
+
+/// (gradient, input, ...), and last which gradients are wanted. Without oneDNN the sum over rows of
+/// a gradient of 16 bits is one of an FP32 copy.
+std::int64_t convolution_backward_scratch(const OperatorCall& call);
+
+}  // namespace ikebana::bridge::detail
 
 namespace ikebana::bridge {
 

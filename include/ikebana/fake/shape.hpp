@@ -70,6 +70,26 @@ template <std::size_t A, std::size_t B>
 Shapes compared(const OperatorCall& call) {
   return {Shape::of(at::eq(meta_at(call, A), meta_at(call, B)))};
 }
+/// Laid out as the argument suggests: contiguous, or with channels last.
+Shape suggested(const at::Tensor& t, const std::vector<std::int64_t>& sizes, at::ScalarType type);
+template <std::size_t I>
+Shapes like_suggested(const OperatorCall& call) {
+  const at::Tensor t = tensor_at(call, I);
+  return {suggested(t, t.sizes().vec(), t.scalar_type())};
+}
+/// Matrices of which the columns lie in memory one after the other, as LAPACK wants them.
+Shape columns(std::vector<std::int64_t> sizes, at::ScalarType type);
+template <std::size_t I>
+Shapes like_columns(const OperatorCall& call) {
+  return {columns(tensor_at(call, I).sizes().vec(), tensor_at(call, I).scalar_type())};
+}
+/// The common batch of two arguments, then these two sizes.
+std::vector<std::int64_t> batched(const at::Tensor& a, const at::Tensor& b, std::int64_t rows,
+                                  std::int64_t width);
+/// The sizes that are left of a tensor; no dimensions: of all of them.
+std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims, bool keep);
+/// The dtype of a sum or a product: the one that is asked for, or Long of integers.
+at::ScalarType sum_type(const OperatorCall& call, std::size_t type);
 Shapes one_element(const OperatorCall& call);
 inline Shapes nothing(const OperatorCall&) { return {}; }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/estimate/step_memory.hpp>
-#include <ikebana/fake/reduction_shape_rules.hpp>
 
 namespace ikebana::detail {
 
