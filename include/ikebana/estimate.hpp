@@ -1,6 +1,6 @@
 #pragma once
 // How much memory a recipe takes, before anything is allocated.
-#include <ikebana/advice/table.hpp>
+#include <ikebana/advice/result.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/estimate/explain.hpp>
 #include <ikebana/estimate/marks.hpp>

@@ -2,6 +2,7 @@
 // What an estimate of memory says.
 #include <cstdint>
 #include <ikebana/hooks/arguments.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -51,4 +52,10 @@ struct Estimate {
   std::string json() const;
 };
 
+std::ostream& operator<<(std::ostream& out, const Estimate& estimate);
+
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/advice/impl/result.ipp>
+#endif

@@ -1,13 +1,72 @@
 #pragma once
 // The memory of a MemPool: blocks of another allocator, which it keeps when they are freed.
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/memory/block_cache.hpp>
+#include <ikebana/memory/pool_allocator.hpp>
 #include <ikebana/posix/library.hpp>
 #include <limits>
 #include <memory>
 #include <mutex>
 
 namespace ikebana::detail {
+
+/// Sizes in bytes, eight for each doubling, from 128 bytes on: a block is at most an eighth larger
+/// than what is asked for, or 64 bytes where that is more. Multiples of 64 up to 1 KiB.
+struct SizeClasses {
+  static constexpr std::size_t smallest = 128;
+  static constexpr int first_power = 7, last_power = 40;
+  static constexpr std::uint32_t count = 8 * (last_power - first_power) + 1;
+  /// Of what is larger than the largest class, 1 TiB.
+  static constexpr std::uint32_t none = count;
+
+  static constexpr std::uint32_t of(std::size_t bytes) noexcept {
+    const std::size_t rounded = (bytes + 63) / 64 * 64;
+    if (rounded <= smallest) return 0;
+    const int power = static_cast<int>(std::bit_width(rounded - 1)) - 1;
+    if (power >= last_power) return none;
+    const int step = power - 3;
+    const std::size_t above = rounded - (std::size_t{1} << power);
+    const std::size_t eighths = (above + (std::size_t{1} << step) - 1) >> step;
+    return static_cast<std::uint32_t>(8 * (power - first_power)) +
+           static_cast<std::uint32_t>(eighths);
+  }
+  static constexpr std::size_t size(std::uint32_t size_class) noexcept {
+    if (size_class == 0) return smallest;
+    const std::uint32_t power = (size_class - 1) / 8 + first_power;
+    const std::size_t eighths = (size_class - 1) % 8 + 1;
+    return (std::size_t{1} << power) + (eighths << (power - 3));
+  }
+};
+
+/// One list for each size, of which the block that came last is taken first: it is most likely
+/// still in the processor's cache. Not synchronised.
+class BlockCache {
+ public:
+  using Block = bridge::PoolBlockV1;
+  /// A block may serve a request of up to four sizes below its own: it is then at most half as
+  /// large again as asked for. Without this a pool keeps blocks of every size that was ever used.
+  static constexpr std::uint32_t sizes_above = 4;
+
+  void put(Block& block) noexcept;
+  /// nullptr where there is none that fits.
+  Block* take(std::uint32_t size_class) noexcept;
+  /// The largest; nullptr where there is none.
+  Block* take_largest() noexcept;
+  std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  Block* pop(std::uint32_t size_class) noexcept;
+  /// The first size from `size_class` on, among those of its 64 bits and the next, that has a
+  /// block.
+  std::uint32_t next_used(std::uint32_t size_class) const noexcept;
+
+  std::array<Block*, SizeClasses::count> first_{};
+  std::array<std::uint64_t, (SizeClasses::count + 63) / 64> bits_{};
+  std::size_t bytes_ = 0;
+};
 
 /// It exists as long as one of its blocks is in use, or a MemPool or a scope refers to it. Once
 /// only blocks are left, each is returned to the allocator that it came from when it is freed.

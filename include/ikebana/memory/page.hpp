@@ -3,7 +3,6 @@
 #include <array>
 #include <filesystem>
 #include <ikebana/memory/history.hpp>
-#include <ikebana/memory/page_script.hpp>
 
 namespace ikebana {
 

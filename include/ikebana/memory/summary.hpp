@@ -4,8 +4,6 @@
 
 namespace ikebana {
 
-namespace detail {}  // namespace detail
-
 /// Bytes in use by LibTorch on a device, their peak since the first call for that device or the
 /// last reset, and what the device says of its memory, as a table for people. On the CPU, what was
 /// allocated before the first MemoryCounter is not counted. Throws Error for a device whose memory

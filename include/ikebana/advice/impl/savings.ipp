@@ -1,6 +1,6 @@
 #pragma once
+#include <ikebana/advice/result.hpp>
 #include <ikebana/advice/savings.hpp>
-#include <ikebana/advice/table.hpp>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>

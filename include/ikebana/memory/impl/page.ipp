@@ -2,6 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/memory/page.hpp>
+#include <ikebana/memory/page_script.hpp>
 #include <ikebana/memory/pickle.hpp>
 #include <ikebana/memory/write_file.hpp>
 #include <ikebana/state/files/json.hpp>
