@@ -66,7 +66,6 @@ class BudgetMechanism : public CheckpointMechanism {
   /// For tests and benchmarks: what was measured, the present plan, and what it is predicted to
   /// need. Another plan, which the steps that follow use; an empty one ends that.
   const PlannedBatches& planned() const { return plans_.present(); }
-  bool has_measured() const { return !plans_.empty(); }
   void force(Plan plan) { forced_ = std::move(plan); }
   /// Of a step by this plan, from the steps that were made by the present one.
   double predicted_seconds(const Plan& plan) const {
