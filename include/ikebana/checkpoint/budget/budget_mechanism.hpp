@@ -1,6 +1,6 @@
 #pragma once
-// What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
-// others go by a plan.
+// The mechanism of Checkpoint<Budget> and Checkpoint<ActivationBudget>: it measures the first step,
+// and the others follow a plan.
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget/measurement.hpp>
 #include <ikebana/checkpoint/budget/plans.hpp>
@@ -23,15 +23,15 @@ inline constexpr std::int64_t fixed_budget = Dynamic;
 template <template <std::int64_t> class Which, std::int64_t N>
 inline constexpr std::int64_t fixed_budget<Checkpoint<Which<N>>> = N;
 
-/// Runs each outermost unit as the plan has it; units inside belong to it. A step with batches of
-/// sizes that no plan holds for runs every unit as Full, and is measured.
+/// Runs each outermost unit as the plan says; units inside belong to it. A step with batches of
+/// sizes for which no plan holds runs every unit as Full does, and is measured.
 template <class Policy, Budgeted what>
 class BudgetMechanism : public CheckpointMechanism {
  public:
   Policy values;
   explicit BudgetMechanism(Policy v) : values(v) { bytes(); }
 
-  /// The policy's own values, which ranks compare; `describe` has the plan as well.
+  /// The policy's own values, which ranks compare. `describe` also has the plan.
   std::string describe_values() const { return "bytes=" + std::to_string(bytes()); }
   /// The most bytes that a step may have in use, which other policies must not contradict.
   std::int64_t memory_limit() const
@@ -63,11 +63,12 @@ class BudgetMechanism : public CheckpointMechanism {
     return text;
   }
 
-  /// For tests and benchmarks: what was measured, the present plan, and what it is predicted to
-  /// need. Another plan, which the steps that follow use; an empty one ends that.
+  /// For tests and benchmarks. `planned` is what was measured, the present plan, and what it is
+  /// predicted to need. `force` sets another plan for the steps that follow; an empty one ends
+  /// that.
   const PlannedBatches& planned() const { return plans_.present(); }
   void force(Plan plan) { forced_ = std::move(plan); }
-  /// Of a step by this plan, from the steps that were made by the present one.
+  /// Predicts the time of a step by this plan from the steps that were made by the present one.
   double predicted_seconds(const Plan& plan) const {
     const PlannedBatches& one = plans_.present();
     std::vector<double> sorted = one.seconds;
@@ -87,8 +88,8 @@ class BudgetMechanism : public CheckpointMechanism {
     uncounted_ = uncounted_bytes(table);
   }
 
-  /// Measures a step that is not planned yet, within the budget where memory can be limited. Where
-  /// that runs into the limit, the step is measured without values, and made by a plan.
+  /// Measures a step that is not planned yet, within the budget if memory can be limited. If that
+  /// meets the limit, the step is measured without values, and made by a plan.
   template <class Core, class Batch, class Next>
   Report around_step(Core& core, const Batch&, Next&& next) {
     try {
@@ -153,7 +154,8 @@ class BudgetMechanism : public CheckpointMechanism {
 
  private:
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
-  /// Not even Full is within the budget. What it needs is not known: the step did not go on.
+  /// Refuses a budget that is too small even for Full. How much Full needs is not known, because
+  /// the step did not go on.
   [[noreturn]] void refuse_limit() const {
     throw OutOfMemory(
         "Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
@@ -164,7 +166,7 @@ class BudgetMechanism : public CheckpointMechanism {
     BudgetMechanism& mechanism;
     ~EndOfStep() { mechanism.end_mode(); }
   };
-  /// Puts the former counter back, also where a step throws.
+  /// Puts the former counter back, also if a step throws.
   struct CounterScope {
     std::optional<bridge::MemoryCounter>& counter;
     std::optional<bridge::MemoryCounter> former;
@@ -188,7 +190,7 @@ class BudgetMechanism : public CheckpointMechanism {
   void set_limit() {
     if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
   }
-  /// `grows`: bytes of state that the step makes, and that later ones begin with.
+  /// `grows`: bytes of state that the step makes, with which later steps begin.
   template <class Next>
   Report one_step(Next& next, std::int64_t grows) {
     const EndOfStep end{*this};
@@ -200,7 +202,7 @@ class BudgetMechanism : public CheckpointMechanism {
     return report;
   }
   /// Measures the step on tensors without memory. Returns how many bytes more later steps begin
-  /// with; no value where it needs values, or ranks.
+  /// with; no value if the step needs values or other ranks.
   template <class Core, class Next>
   std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
     if constexpr (plans_dry<Core>) {
@@ -255,8 +257,8 @@ class BudgetMechanism : public CheckpointMechanism {
   bool is_new_microbatch() {
     return std::exchange(microbatch_, *microbatch_of_step_) != *microbatch_of_step_;
   }
-  /// Of the outermost unit that is called now, in its microbatch; `no_limit` where the plan has
-  /// another unit there, and from then on.
+  /// The place in its microbatch of the outermost unit that is called now. Returns `no_limit` if
+  /// the plan has another unit there, and from then on.
   std::size_t next_place(const Unit& unit) {
     if (is_new_microbatch()) units_run_ = 0, frames_.reset();
     const auto& units = plans_.present().planned.units;
@@ -290,13 +292,13 @@ class BudgetMechanism : public CheckpointMechanism {
   Plans plans_;
   Plan forced_;
   std::optional<bridge::MemoryCounter> counter_;
-  std::int64_t uncounted_ = 0;      // of the trainer, by the counter
+  std::int64_t uncounted_ = 0;      // bytes of the trainer that the counter does not count
   std::int64_t level_ = 0;          // bytes in use when the step began
   std::int64_t before_update_ = 0;  // what the step had added when its gradients were complete
   OperatorRule kept_operators_ = matrix_operators;
   StepSizes sizes_;  // of this step
 
-  // Of a step: one of the first two is set while it is made.
+  // The state of a step: one of the first two is set while it is made.
   std::shared_ptr<Measurement> measurement_;
   const Plan* plan_ = nullptr;
   std::optional<bridge::SharedMemoryLimit> limit_;
@@ -305,7 +307,7 @@ class BudgetMechanism : public CheckpointMechanism {
   std::size_t microbatch_ = 0, units_run_ = 0;
   bool inside_unit_ = false;
   SegmentFrames frames_;
-  // From around_gathered_unit to around_unit.
+  // Passed from around_gathered_unit to around_unit.
   Choice choice_ = Choice::Keep;
   std::shared_ptr<const std::size_t> place_;
 };

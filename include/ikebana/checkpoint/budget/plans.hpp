@@ -1,5 +1,6 @@
 #pragma once
-// The plans of one trainer: for which batches, and which of them a step uses.
+// The plans of one trainer: the batches for which each holds, the exchange of measurements between
+// ranks, and the choice of the plan of a step.
 #include <array>
 #include <cstring>
 #include <ikebana/checkpoint/budget/plan.hpp>
@@ -12,7 +13,7 @@
 
 namespace ikebana::detail {
 
-/// Costs and some numbers, as the bytes that they have here.
+/// Costs and some numbers as bytes, for another process on this machine.
 template <std::size_t count>
 std::string to_bytes(std::array<std::int64_t, count> numbers, const Costs& costs) {
   std::string bytes(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
@@ -32,7 +33,7 @@ Costs from_bytes(const std::string& bytes, std::array<std::int64_t, count>& numb
   return costs;
 }
 
-/// What a rank knows when a plan is made.
+/// The measurements and the budget of one rank when a plan is made.
 struct RankCosts {
   Costs costs;
   std::int64_t budget = 0;
@@ -40,15 +41,15 @@ struct RankCosts {
   std::string text() const { return to_bytes(std::array{budget}, costs); }
   static RankCosts of(const std::string& text);
 
-  /// Adds what another rank knows: of bytes the larger, of times the sum, of budgets the smaller. A
-  /// unit that ranks run at different places is not planned.
+  /// Adds the measurements of another rank: the larger bytes, the sum of times, the smaller budget.
+  /// A unit that ranks run at different places is not planned.
   void add(const RankCosts& other);
 
  private:
   static void add(UnitCosts& unit, const UnitCosts& other);
 };
 
-/// The same on all ranks.
+/// Joins the measurements of all ranks; the result is equal on all of them.
 inline RankCosts of_all_ranks(const OneRank&, RankCosts own) { return own; }
 RankCosts of_all_ranks(const Ranks& ranks, const RankCosts& own);
 
@@ -65,7 +66,7 @@ class BatchSizes {
     else if (!raise(sizes)) differ_ = true;
   }
   bool empty() const { return is_empty_; }
-  /// True where no tensor of `other` is larger in any dimension.
+  /// True if no tensor of `other` is larger in any dimension.
   bool cover(const BatchSizes& other) const;
 
  private:
@@ -73,11 +74,11 @@ class BatchSizes {
 
   std::vector<c10::DimVector> all_;
   bool is_empty_ = true;
-  bool differ_ = false;  // they do not even have as many tensors, or dimensions
+  bool differ_ = false;  // the numbers of tensors, or of dimensions, differ
 };
 
-/// The microbatches of a step: during the first there are no gradients yet, and during the others
-/// there are.
+/// The sizes of the microbatches of a step. During the first one there are no gradients yet, and
+/// during the others there are.
 struct StepSizes {
   BatchSizes first, others;
 
@@ -92,23 +93,24 @@ struct StepSizes {
   bool cover(const StepSizes& other) const;
 };
 
-/// What was measured for some microbatches, and the plan made from it.
+/// The measurements for some microbatches, and the plan that was made from them.
 struct PlannedBatches {
   StepSizes sizes;
   Costs costs;              ///< relative to the bytes in use when a step begins; of this rank
   std::int64_t inputs = 0;  ///< bytes that Full keeps
-  Costs planned;            ///< of all ranks, as the plan was made from them
+  Costs planned;            ///< of all ranks, from which the plan was made
   Plan plan;
   bool is_dry = false;  ///< measured without values, so that times say little
   bool has_plan = false;
-  std::int64_t budget = 0, level = 0;  ///< for which the plan was made: of this rank
+  std::int64_t budget = 0, level = 0;  ///< for which the plan was made, on this rank
   Prediction predicted = {};
   std::vector<double> seconds = {};  ///< of the latest steps by this plan
 
   void note_seconds(double one);
 };
 
-/// What a budget limits: the peak of a step, or what is kept from forward to backward alone.
+/// The quantity that a budget limits: the peak of a step, or the bytes kept from forward to
+/// backward.
 enum class Budgeted { Peak, Activations };
 
 /// `bytes` is the budget of a step that begins with `level` bytes in use.
@@ -117,17 +119,17 @@ struct BudgetNow {
   std::int64_t bytes, level;
 };
 
-/// Plans are remembered by the sizes of the microbatches that were measured; the latest of them.
+/// Remembers the latest plans, by the sizes of the microbatches that were measured.
 class Plans {
  public:
   static constexpr std::size_t max_plans = 16;
 
-  /// Three bits for each plan: it holds for these sizes and this budget, it would if it were made
-  /// anew, and it was measured with these very sizes.
+  /// Three bits for each plan: it holds for these sizes and this budget; it would hold if it were
+  /// made again; it was measured with exactly these sizes.
   std::uint64_t usable(const StepSizes& sizes, const BudgetNow& now) const;
-  /// Chooses one of them, on all ranks the same; makes it anew where none holds as it is. False
-  /// where the batches have to be measured. Throws OutOfMemory where they were, and no plan is
-  /// within the budget.
+  /// Chooses a plan, on all ranks the same one, and makes it again if none holds as it is. Returns
+  /// false if the batches have to be measured. Throws OutOfMemory if they were measured, and no
+  /// plan is within the budget.
   template <class Ranks>
   bool choose(std::uint64_t usable, const BudgetNow& now, const Ranks& ranks) {
     for (std::size_t i = 0; i < all_.size(); ++i)
@@ -146,13 +148,13 @@ class Plans {
   PlannedBatches& present() { return all_[present_]; }
   const PlannedBatches& present() const { return all_[present_]; }
 
-  /// The costs of these batches where a step begins with `level` bytes in use.
+  /// The costs of these batches if a step begins with `level` bytes in use.
   static Costs costs_at(const PlannedBatches& one, const BudgetNow& now);
 
  private:
   static constexpr std::size_t holds = 0, covers = max_plans, is_exact = 2 * max_plans;
   static std::uint64_t bit(std::size_t plan, std::size_t kind);
-  /// Of the plan that was made before, where more or less is in use than then.
+  /// The peak of a plan that was made before, if more or less is in use than then.
   static std::int64_t peak(const PlannedBatches& one, const BudgetNow& now);
   template <class Ranks>
   static bool make(PlannedBatches& one, const BudgetNow& now, const Ranks& ranks) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rules for which operators a selective checkpoint keeps.
+// Rules that choose the operators whose outputs a selective checkpoint keeps.
 #include <ikebana/bridge/custom_operator.hpp>
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The frame of a selective checkpoint: it keeps outputs of operators, which recompute then returns
-// instead of computing them.
+// The frame of a selective checkpoint: forward keeps outputs of operators, and recompute returns
+// them instead of computing them again.
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/checkpoint/frame/frame.hpp>
 #include <ikebana/checkpoint/frame/operator_rule.hpp>
@@ -72,7 +72,9 @@ class KeptCalls {
   std::map<Key, KeptCall> calls_;
 };
 
-/// The operator mode of a unit's forward.
+/// The operator mode of a unit's forward: keeps the outputs of the chosen operators, and tracks
+/// writes into them, because replay must leave out exactly the writes that a kept value contains
+/// already.
 class Record : public bridge::OperatorMode {
  public:
   Record(KeptCalls& kept, const OperatorRule& rule, const Slots& saved)
@@ -112,7 +114,8 @@ class Record : public bridge::OperatorMode {
   ska::flat_hash_map<c10::StorageImpl*, ResultRef> outputs_;
 };
 
-/// The operator mode of a unit's recompute. Throws BadRecompute if a call does not match forward's.
+/// The operator mode of a unit's recompute: returns kept outputs. Throws BadRecompute if a call
+/// does not match forward's.
 class Replay : public bridge::OperatorMode {
  public:
   Replay(const KeptCalls& kept, const std::string& unit, CompareDraws& draws)
@@ -136,7 +139,7 @@ class Replay : public bridge::OperatorMode {
   ska::flat_hash_map<c10::StorageImpl*, int> writes_to_skip_;
 };
 
-/// Keeps the outputs of the operators that the rule chooses.
+/// A frame that keeps the outputs of the operators that the rule chooses.
 class SelectiveFrame final : public Frame {
  public:
   /// `rule` must outlive the frame's forward.
@@ -153,7 +156,7 @@ class SelectiveFrame final : public Frame {
   Record record_;
 };
 
-/// Null if gradients are disabled.
+/// Makes a SelectiveFrame. Returns null if gradients are disabled.
 std::shared_ptr<Frame> selective_frame(c10::Device device, const OperatorRule& rule);
 
 }  // namespace ikebana::detail

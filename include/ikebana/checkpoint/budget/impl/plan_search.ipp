@@ -12,7 +12,7 @@ IKEBANA_INLINE PlanBounds::PlanBounds(const Costs& costs, std::int64_t budget) {
   const auto limit = static_cast<double>(budget);
   for (const double price : prices(costs)) {
     Priced priced{price, std::vector<double>(costs.size() + 1)};
-    double passed = 0;  // by the units from each on
+    double passed = 0;  // times of the units from each on
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t done = costs.size() + 1; done-- > 0;) {
       if (done < costs.size()) passed += cheapest(costs, done, price);
@@ -40,7 +40,8 @@ IKEBANA_INLINE std::int64_t PlanBounds::least_peak(const Costs& costs, std::size
   std::int64_t peak = done == 0 ? costs.fixed : costs.units[done - 1].after_forward;
   if (done == costs.size()) return peak;
   const UnitCosts& unit = costs.units[done];
-  std::int64_t next = std::max(unit.forward, unit.backward);  // within a segment, or before one
+  std::int64_t next =
+      std::max(unit.forward, unit.backward);  // of a unit within a segment, or before one
   if (done > 0 && unit.allows(Choice::Joined)) {
     const UnitCosts& before = costs.units[done - 1];
     next = std::max(unit.forward,

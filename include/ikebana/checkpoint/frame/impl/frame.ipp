@@ -135,7 +135,7 @@ struct Frame::FillSlots : bridge::SavedTensorHooks {
     void call_pack_hook(const at::Tensor& t) override {
       saved = t.tensor_data();  // shares memory and version, but has no history
       Frame& owner = *fill->frame;
-      if (fill->tensors.size() == owner.slots_.size()) return;  // only where it goes on
+      if (fill->tensors.size() == owner.slots_.size()) return;  // only if the recompute goes on
       owner.slots_.fill(fill->tensors, saved, owner.name());
       if (fill->tensors.size() == owner.slots_.size() && !owner.goes_on()) throw AllFilled{};
     }
