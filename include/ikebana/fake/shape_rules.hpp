@@ -16,7 +16,7 @@ Shapes prelu_backward(const OperatorCall& call);
 Shapes complex(const OperatorCall& call);
 /// (self, samples, replacement, generator).
 Shapes multinomial(const OperatorCall& call);
-/// (self, ..., out_int32, ...) and (boundaries, self, out_int32, ...): numbers of places.
+/// (self, ..., out_int32, ...) and (boundaries, self, out_int32, ...): the numbers of places.
 template <std::size_t Of, std::size_t IsInt>
 Shapes places(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, Of);
@@ -39,10 +39,11 @@ Shapes loss(const OperatorCall& call) {
 }
 /// (self, target, p, margin, weight, reduction): one element, or one for each row.
 Shapes multi_margin_loss(const OperatorCall& call);
-/// (self, target, reduction): the loss, and where targets are.
+/// (self, target, reduction): the loss, and a mask of the targets.
 Shapes multilabel_margin_loss(const OperatorCall& call);
 /// (log probabilities, targets, input lengths, target lengths, ...): the losses, and the logarithms
-/// of alpha, for the longest target. Of lengths in tensors the row length of targets is the most.
+/// of alpha, for the longest target. If the lengths are tensors, the row length of the targets is
+/// used, which is the most.
 Shapes ctc_loss(const OperatorCall& call);
 /// (self, target, weight, reduction, ignore_index): the loss, and the sum of the weights.
 Shapes nll_loss2d(const OperatorCall& call);
@@ -59,7 +60,7 @@ inline Shapes whole_product(const OperatorCall& call) { return {{{}, sum_type(ca
 inline Shapes sum_of_dims(const OperatorCall& call) {
   return {{reduced(tensor_at(call, 0), call.arguments()[1], bool_at(call, 2)), sum_type(call, 3)}};
 }
-/// (self, ..., dim, keepdim): values, and where they are.
+/// (self, ..., dim, keepdim): values and their indices.
 template <std::size_t Dim>
 Shapes value_and_index(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
@@ -81,7 +82,7 @@ Shapes narrow_copy(const OperatorCall& call);
 inline Shapes of_sizes(const OperatorCall& call) {
   return {{ints_at(call, 1), tensor_at(call, 0).scalar_type()}};
 }
-/// (rows, columns, offset, dtype, ...): those below or above the diagonal.
+/// (rows, columns, offset, dtype, ...): the indices below or above the diagonal.
 template <bool Lower>
 Shapes triangle(const OperatorCall& call) {
   const std::int64_t rows = int_at(call, 0), columns = int_at(call, 1), offset = int_at(call, 2);
@@ -105,17 +106,18 @@ Shapes resized(const OperatorCall& call) {
 }
 /// (self, padding): two numbers for each of the last dimensions, from the last on.
 Shapes padded(const OperatorCall& call);
-/// (self, kernel, stride, padding, dilation, ceil_mode): the maxima and where they are.
+/// (self, kernel, stride, padding, dilation, ceil_mode): the maxima and their indices.
 Shapes max_pool3d(const OperatorCall& call);
 /// (input, grid, ...): grid has a place in the input for each element of the result.
 Shapes grid_sampler(const OperatorCall& call);
-/// (gradient, input, grid, ..., mask). The second is always computed.
+/// (gradient, input, grid, ..., mask). The second gradient is always computed.
 Shapes grid_sampler_backward(const OperatorCall& call);
 /// (self, kernel, dilation, padding, stride): a column for each place of the window.
 Shapes im2col(const OperatorCall& call);
 /// (self, output sizes, kernel, ...).
 Shapes col2im(const OperatorCall& call);
-/// (self, factor): blocks of channels become blocks of pixels; or the other way round.
+/// (self, factor): blocks of channels become blocks of pixels, or, with `Back`, the other way
+/// round.
 template <bool Back>
 Shapes pixel_shuffle(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
@@ -203,7 +205,7 @@ Shapes rnn_layer_backward(const OperatorCall& call);
 /// (gradient, indices, number of weights, ...).
 Shapes embedding_dense_backward(const OperatorCall& call);
 
-// The rules by the names of the operators, with their overloads.
+// The rules, by the names of the operators with their overloads.
 inline constexpr NamedShapeRule elementwise_shape_rules[] = {
     {"aten::abs", &dense_real},
     {"aten::angle", &dense_real},
@@ -371,7 +373,7 @@ inline constexpr NamedShapeRule layer_shape_rules[] = {
 
 }  // namespace detail
 
-/// The rule of an operator, such as `aten::where.self`; null where there is none.
+/// The rule of an operator, such as `aten::where.self`; null if it has no rule.
 ShapeRule shape_rule(std::string_view name);
 
 }  // namespace ikebana::bridge

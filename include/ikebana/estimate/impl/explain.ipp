@@ -9,7 +9,8 @@ namespace ikebana::detail {
 IKEBANA_INLINE void StepMemory::run(const BatchView& batch, const std::function<void()>& step) {
   facts_.rows = batch.rows;
   const bool offloads = trainer_.recipe.offloads;
-  // A buffer that was in no use between two ends of steps is freed: all those of former steps.
+  // A buffer that is not used between two ends of steps is freed, so this frees all buffers of
+  // former steps.
   for (int unused = 0; offloads && unused < 2; ++unused) end_offload();
   add_held(batch);
   before_ = held_ - marks_.now();
@@ -136,7 +137,7 @@ IKEBANA_INLINE std::string explain_step(const TrainerView& trainer, const BatchV
       last = {of, found.value_or("")};
     }
     if (!last.text.empty()) return last.text;
-  } catch (const std::bad_alloc&) {  // of the host
+  } catch (const std::bad_alloc&) {  // the host has too little memory
   }
   return held_memory(trainer);
 }

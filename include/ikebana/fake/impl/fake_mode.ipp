@@ -22,7 +22,7 @@ inline bool returns_tensors(const OperatorCall& call) {
   return false;
 }
 
-/// A sparse tensor as `like`, with so many rows of values.
+/// A sparse tensor as `like`, whose indices and values are fake, with so many rows of values.
 inline at::Tensor fake_sparse(FakeTensors& tensors, const at::Tensor& like, std::int64_t rows,
                               bool is_coalesced) {
   std::vector<std::int64_t> of_values = like._values().sizes().vec();
@@ -38,9 +38,9 @@ inline at::Tensor fake_sparse(FakeTensors& tensors, const at::Tensor& like, std:
 
 namespace ikebana::bridge {
 
-/// Calls an operator that makes or takes a sparse tensor: what makes one, reads its parts or
-/// numbers, coalesces or copies it, or adds two of them. False for any other operator. How many
-/// rows remain where equal ones are added up depends on values: as many as there are at most.
+/// Calls an operator that makes a sparse tensor, reads its parts or numbers, coalesces or copies
+/// it, or adds two of them. Returns false for any other operator. How many rows remain when equal
+/// ones are added up depends on values, so the largest possible number is assumed.
 inline bool call_on_sparse(OperatorCall& call, const FakeOperator& op, FakeTensors& tensors) {
   const std::string& name = call.name().name;
   if (name == "aten::_sparse_coo_tensor_with_dims_and_tensors") return call.compute(), true;
@@ -66,8 +66,9 @@ inline bool call_on_sparse(OperatorCall& call, const FakeOperator& op, FakeTenso
   return call.replace({self}), true;
 }
 
-/// The operator's results on meta tensors that stand for its arguments. Two arguments that share
-/// memory have counterparts that do, so that a view among the results is known as one.
+/// Calls an operator on meta tensors that stand for its arguments, to see what it returns.
+/// Arguments that share memory have counterparts that share memory, so that a view among the
+/// results is recognised.
 struct MetaCall {
   explicit MetaCall(const OperatorCall& call);
   c10::IValue of(const std::string& name, const c10::IValue& value);

@@ -62,7 +62,7 @@ IKEBANA_INLINE std::vector<c10::SymInt> Convolution::symbolic(std::size_t argume
   return all;
 }
 
-/// Of a kernel that computes in the layout of the tensor.
+/// The bytes of the copy that a kernel makes which computes in the layout of the tensor.
 inline std::int64_t dense_copy_bytes(const at::Tensor& t) {
   return t.is_contiguous(t.suggest_memory_format()) ? 0 : bytes_of(t);
 }
@@ -82,10 +82,10 @@ IKEBANA_INLINE std::int64_t convolution_scratch(const OperatorCall& call) {
   return std::max(result, columns + bytes_of(c.input) / c.groups());
 }
 
-/// What oneDNN's gradients of the input and of the weight need at the most, both results included.
-/// The input's comes first: the kernel's arguments in its layout, then its result in both layouts.
-/// The weight's follows while that is there. oneDNN keeps the layout of tensors of fewer than 8
-/// channels.
+/// The most bytes that oneDNN needs for the gradients of the input and of the weight, both results
+/// included. The input's gradient is computed first: its arguments in oneDNN's layout, then its
+/// result in both layouts. The weight's gradient follows while that result is in use. oneDNN keeps
+/// the layout of tensors of fewer than 8 channels.
 inline std::int64_t onednn_backward_bytes(const Convolution& c, const at::Tensor& gradient,
                                           bool of_input, bool of_weight) {
   const std::int64_t input = bytes_of(c.input), weight = bytes_of(c.weight),

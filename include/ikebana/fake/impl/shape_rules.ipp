@@ -139,7 +139,8 @@ IKEBANA_INLINE Shapes col2im(const OperatorCall& call) {
   std::vector<std::int64_t> sizes(t.sizes().begin(), t.sizes().end() - 2);
   sizes.insert(sizes.end(),
                {t.size(-2) / (of_dim(kernel, 0) * of_dim(kernel, 1)), last[0], last[1]});
-  const auto memory = t.numel() * static_cast<std::int64_t>(t.itemsize());  // made for all columns
+  const auto memory = t.numel() * static_cast<std::int64_t>(
+                                      t.itemsize());  // the kernel allocates it for all columns
   return {{.sizes = sizes, .type = t.scalar_type(), .bytes = memory}};
 }
 
@@ -238,7 +239,8 @@ IKEBANA_INLINE Shapes group_norm_backward(const OperatorCall& call) {
           mask.get(2) ? channels : Shape::none()};
 }
 
-/// Channels last where the input or the weight is; rows are images of one line.
+/// Gives a result the layout of a convolution: channels last if the input or the weight has it.
+/// Rows count as images of one line.
 inline Shape as_convolved(const Shape& shape, const OperatorCall& call, std::size_t input) {
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
   const bool rows = shape.sizes.size() == 3;
