@@ -1,5 +1,6 @@
 #pragma once
-// The memory of a MemPool: blocks of another allocator, which it keeps when they are freed.
+// The memory of a MemPool: it takes blocks of another allocator, and keeps them when they are
+// freed.
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -14,12 +15,12 @@
 namespace ikebana::detail {
 
 /// Sizes in bytes, eight for each doubling, from 128 bytes on: a block is at most an eighth larger
-/// than what is asked for, or 64 bytes where that is more. Multiples of 64 up to 1 KiB.
+/// than what is asked for, or 64 bytes if that is more. Multiples of 64 up to 1 KiB.
 struct SizeClasses {
   static constexpr std::size_t smallest = 128;
   static constexpr int first_power = 7, last_power = 40;
   static constexpr std::uint32_t count = 8 * (last_power - first_power) + 1;
-  /// Of what is larger than the largest class, 1 TiB.
+  /// The class of sizes beyond the largest class, 1 TiB.
   static constexpr std::uint32_t none = count;
 
   static constexpr std::uint32_t of(std::size_t bytes) noexcept {
@@ -41,26 +42,27 @@ struct SizeClasses {
   }
 };
 
-/// One list for each size, of which the block that came last is taken first: it is most likely
-/// still in the processor's cache. Not synchronised.
+/// The blocks that a pool keeps for later allocations, in one list for each size. The block that
+/// came last is taken first: it is most likely still in the processor's cache. Not synchronised.
 class BlockCache {
  public:
   using Block = bridge::PoolBlockV1;
   /// A block may serve a request of up to four sizes below its own: it is then at most half as
-  /// large again as asked for. Without this a pool keeps blocks of every size that was ever used.
+  /// large again as the request. Without this a pool would keep blocks of every size that was ever
+  /// used.
   static constexpr std::uint32_t sizes_above = 4;
 
   void put(Block& block) noexcept;
-  /// nullptr where there is none that fits.
+  /// Returns null if no block fits.
   Block* take(std::uint32_t size_class) noexcept;
-  /// The largest; nullptr where there is none.
+  /// Returns the largest block, or null if the cache is empty.
   Block* take_largest() noexcept;
   std::size_t bytes() const noexcept { return bytes_; }
 
  private:
   Block* pop(std::uint32_t size_class) noexcept;
-  /// The first size from `size_class` on, among those of its 64 bits and the next, that has a
-  /// block.
+  /// The first size from `size_class` on that has a block, among the sizes of its 64 bits and the
+  /// next.
   std::uint32_t next_used(std::uint32_t size_class) const noexcept;
 
   std::array<Block*, SizeClasses::count> first_{};
@@ -68,8 +70,8 @@ class BlockCache {
   std::size_t bytes_ = 0;
 };
 
-/// It exists as long as one of its blocks is in use, or a MemPool or a scope refers to it. Once
-/// only blocks are left, each is returned to the allocator that it came from when it is freed.
+/// Exists as long as one of its blocks is in use, or a MemPool or a scope refers to it. Once only
+/// blocks are left, each is returned to its allocator when it is freed.
 class CachingPool final : public bridge::PoolV1 {
  public:
   using Block = bridge::PoolBlockV1;
@@ -86,8 +88,8 @@ class CachingPool final : public bridge::PoolV1 {
 
   IKEBANA_INLINE void free(Block& block) noexcept override;
 
-  /// Returns memory that it keeps to the allocators that it came from, at least so many bytes of it
-  /// where there are. The result is how many.
+  /// Returns memory that the pool keeps to its allocators, at least `at_least` bytes if it keeps so
+  /// many. Returns the number of bytes.
   std::size_t trim(std::size_t at_least = std::numeric_limits<std::size_t>::max()) noexcept;
 
   Counts counts() const;
@@ -103,12 +105,13 @@ class CachingPool final : public bridge::PoolV1 {
   Block* reuse(std::uint32_t size_class, std::size_t bytes) noexcept;
   void count_miss(std::size_t bytes) noexcept;
 
-  /// Counts a new block. Where it does not fit below the limit, blocks that are kept make room.
+  /// Counts a new block. If it does not fit below the limit, blocks that are kept are returned to
+  /// make room.
   void reserve(std::size_t size, std::size_t bytes);
   void unreserve(std::size_t size) noexcept;
   [[noreturn]] void refuse(std::size_t bytes) const;
 
-  /// Where memory is short, what the pool keeps is returned, and the allocation tried once more.
+  /// Allocates a block. If memory is short, returns what the pool keeps, and tries once more.
   c10::DataPtr allocate_or_trim(std::size_t size, c10::Allocator& underlying);
 
   void close() noexcept;

@@ -1,5 +1,5 @@
 #pragma once
-// The policy LabelUnits: the names of units, for what is recorded of a step.
+// The policy LabelUnits: gives the records of a step the names of units.
 #include <concepts>
 #include <ikebana/hooks.hpp>
 #include <utility>

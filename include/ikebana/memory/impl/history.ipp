@@ -51,7 +51,7 @@ namespace ikebana {
 
 IKEBANA_INLINE MemoryHistory::MemoryHistory(MemoryHistoryOptions options)
     : options_(options), allocator_(bridge::CountingAllocatorV2::install()) {
-  if (options_.stack_traces) (void)detail::stack_trace();  // loads what unwinds
+  if (options_.stack_traces) (void)detail::stack_trace();  // loads the library that unwinds stacks
   allocator_.add(*this);
 }
 

@@ -23,14 +23,15 @@ IKEBANA_INLINE ByteRange::ByteRange(const at::Tensor& t) {
 }
 
 IKEBANA_INLINE bool ByteRange::overlaps(const ByteRange& other) const {
-  return begin < other.end && other.begin < end;  // an empty one overlaps none
+  return begin < other.end && other.begin < end;  // an empty range overlaps no other
 }
 
-/// What identifies a version counter, which tensors share that count their changes together.
+/// The identity of a version counter. Tensors that count their changes together share one.
 inline const void* counter_of(const at::Tensor& t) {
   const auto& version = t.unsafeGetTensorImpl()->version_counter();
   const void* counter = nullptr;
-  static_assert(sizeof(version) == sizeof(counter));  // it is one pointer, which nothing returns
+  static_assert(sizeof(version) ==
+                sizeof(counter));  // it is one pointer, which no function returns
   std::memcpy(&counter, static_cast<const void*>(&version), sizeof(counter));
   return counter;
 }
@@ -182,7 +183,7 @@ IKEBANA_INLINE InPlaceChecker::InPlaceChecker(InPlaceOptions options) {
 IKEBANA_INLINE InPlaceChecker::~InPlaceChecker() {
   parts_->close();
   if (open_of_thread() == parts_.get()) open_of_thread() = nullptr;
-  else (void)parts_.release();  // its scopes are of another thread, which still refers to them
+  else (void)parts_.release();  // another thread made its scopes, and still refers to them
 }
 
 IKEBANA_INLINE std::vector<SavedTensor> InPlaceChecker::would_break_backward(
