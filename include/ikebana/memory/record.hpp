@@ -27,8 +27,7 @@ struct MemoryBlock {
   std::uint64_t number = 0;   ///< as MemoryEvent::number
   std::string kind;           ///< as MemoryEvent::kind
   std::string unit;  ///< whose parameter or gradient it is; otherwise the unit in which it was made
-  std::shared_ptr<const MemoryWhere>
-      where;  ///< of the allocation; never null, shared by equal ones
+  std::shared_ptr<const MemoryWhere> where;  ///< its place; never null, shared by equal ones
 };
 
 /// One allocation or free, or an allocation that did not fit.
