@@ -110,9 +110,9 @@ Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
 /// trainer itself run on tensors without memory, so that everything in it is counted, also a user's
 /// own policies. `maker` is a callable that returns the model; `batch` has the shapes that training
 /// will have, and tensors on the meta device: `shapes(batch)`, or `at::empty(sizes,
-/// at::TensorOptions(at::kMeta).dtype(...))`. Then values of policies, as for the trainer. Nothing
-/// is allocated; a model of 70 billion parameters takes less than a second, and no random number is
-/// drawn.
+/// at::TensorOptions(at::kMeta).dtype(...))`. The values of policies follow, as for the trainer.
+/// Nothing is allocated; a model of 70 billion parameters takes less than a second, and no random
+/// number is drawn.
 ///
 /// With a batch of real tensors, the trainer is made and two of its steps are run and measured; the
 /// CPU's random generator is put back afterwards. Under Shard all ranks of the trainer must call

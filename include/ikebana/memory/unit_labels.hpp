@@ -10,7 +10,7 @@ namespace ikebana {
 /// in which unit a tensor was saved, and LibTorch's profiler in which unit an operator ran. Not in
 /// `ikebana.hpp`. Costs some nanoseconds per unit while nothing records.
 struct LabelUnits {
-  /// It sets the axis observe.
+  /// LabelUnits sets the axis observe.
   using axis = axis::observe;
 };
 

@@ -23,8 +23,9 @@ struct MemoryReport {
   std::int64_t after = 0;          ///< in use when it had ended, including its report and outputs
   std::int64_t peak = 0;           ///< most in use at once, as `Report::peak_bytes`
   Phase peak_phase = Phase::Data;  ///< in which the peak occurs
-  std::size_t peak_unit = 0;  ///< index in `units` of whose forward or backward computed at the
-                              ///< peak; 0: no unit's. Of a backward only on a CPU.
+  /// Index in `units` of the unit whose forward or backward computed at the peak; 0: no unit's. A
+  /// backward is known only on a CPU.
+  std::size_t peak_unit = 0;
   std::array<std::int64_t, 4> phase_peaks = {};  ///< by Phase
   std::vector<UnitPeak> units = {};  ///< under `by_unit`, in the order of registration, root first
   MemoryFacts facts = {};            ///< of the machine or the device, when the step had ended

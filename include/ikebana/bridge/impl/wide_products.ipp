@@ -109,7 +109,7 @@ inline void compute_lstm(const c10::OperatorHandle& op, torch::jit::Stack& stack
 
 /// Called for each operator of `wide_operators` while a scope is open: above autograd, and again in
 /// the place of the kernel (`call_kernel`). Operators in FP32 go on: autocast may call them again
-/// in 16 bits. Those in 16 bits are computed here, unless autograd or an OperatorScope has to see
+/// in 16 bits. Calls in 16 bits are computed here, unless autograd or an OperatorScope has to see
 /// them first.
 inline void call_products(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                           torch::jit::Stack* stack) {

@@ -110,7 +110,7 @@ class Record : public bridge::OperatorMode {
   const OperatorRule& rule_;
   const Slots& slots_;
   ska::flat_hash_map<const c10::OperatorName*, std::size_t> call_counts_;
-  // By address, which is unique because kept outputs are not freed.
+  // The outputs by address, which is unique because kept outputs are not freed.
   ska::flat_hash_map<c10::StorageImpl*, ResultRef> outputs_;
 };
 
