@@ -17,13 +17,13 @@
 #include <ikebana/bridge/impl/saved_tensors.ipp>
 #include <ikebana/bridge/impl/shared_memory_limit.ipp>
 #include <ikebana/bridge/impl/wide_products.ipp>
-#include <ikebana/fake/impl/shape_rules.ipp>
-#include <ikebana/fake/impl/scratch_rules.ipp>
 #include <ikebana/fake/impl/fake_ledger.ipp>
 #include <ikebana/fake/impl/fake_mode.ipp>
 #include <ikebana/fake/impl/fake_operator.ipp>
 #include <ikebana/fake/impl/fake_tensors.ipp>
 #include <ikebana/fake/impl/operator_cost.ipp>
 #include <ikebana/fake/impl/operator_device.ipp>
+#include <ikebana/fake/impl/scratch_rules.ipp>
 #include <ikebana/fake/impl/shape.ipp>
+#include <ikebana/fake/impl/shape_rules.ipp>
 #include <ikebana/memory/impl/pool_allocator.ipp>
