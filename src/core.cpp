@@ -2,9 +2,9 @@
 #include <ikebana/accumulate/impl/fit_attempts.ipp>
 #include <ikebana/accumulate/impl/fit_plan.ipp>
 #include <ikebana/advice/impl/explanation.ipp>
+#include <ikebana/advice/impl/result.ipp>
 #include <ikebana/advice/impl/savings.ipp>
 #include <ikebana/advice/impl/summary.ipp>
-#include <ikebana/advice/impl/table.ipp>
 #include <ikebana/batch/impl/empty.ipp>
 #include <ikebana/batch/impl/input_and_target.ipp>
 #include <ikebana/batch/impl/pad.ipp>

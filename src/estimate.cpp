@@ -2,5 +2,4 @@
 // not link it.
 #include <ikebana/estimate/impl/explain.ipp>
 #include <ikebana/estimate/impl/marks.ipp>
-#include <ikebana/estimate/impl/step_memory.ipp>
 #include <ikebana/impl/estimate.ipp>

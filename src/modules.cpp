@@ -1,16 +1,13 @@
 // Functions and tools that are usable alone.
-#include <ikebana/memory/impl/block_cache.ipp>
 #include <ikebana/memory/impl/caching_pool.ipp>
 #include <ikebana/memory/impl/history.ipp>
 #include <ikebana/memory/impl/in_place.ipp>
-#include <ikebana/memory/impl/interned.ipp>
 #include <ikebana/memory/impl/leaks.ipp>
 #include <ikebana/memory/impl/page.ipp>
 #include <ikebana/memory/impl/pickle.ipp>
 #include <ikebana/memory/impl/pool.ipp>
 #include <ikebana/memory/impl/record.ipp>
 #include <ikebana/memory/impl/running_operators.ipp>
-#include <ikebana/memory/impl/saved_by.ipp>
 #include <ikebana/memory/impl/scope.ipp>
 #include <ikebana/memory/impl/snapshot.ipp>
 #include <ikebana/memory/impl/summary.ipp>

@@ -1,7 +1,7 @@
 #pragma once
 // What an error says of the memory of a step, as numbers and words.
 #include <ikebana/estimate.hpp>
-#include <ikebana/estimate/step_memory.hpp>
+#include <ikebana/estimate/explain.hpp>
 #include <ikebana/run/dry_step.hpp>
 #include <optional>
 #include <sstream>

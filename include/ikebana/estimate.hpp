@@ -1,6 +1,6 @@
 #pragma once
-// How much memory a recipe takes, before anything is allocated.
-#include <ikebana/advice/table.hpp>
+// Estimates how much memory a recipe takes, before anything is allocated.
+#include <ikebana/advice/result.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/estimate/explain.hpp>
 #include <ikebana/estimate/marks.hpp>
@@ -10,16 +10,16 @@
 
 namespace ikebana {
 
-/// Of which rank `estimate` says what it takes.
+/// The options of `estimate`: the rank whose memory it estimates.
 struct EstimateOptions {
-  /// Of how many ranks one is estimated, under Shard; 0: those of the policy's process group, or
-  /// one. They need not exist. Not of a batch with real tensors.
+  /// The number of ranks, under Shard; 0: as many as the policy's process group has, or one. The
+  /// ranks need not exist. Must be 0 with a batch of real tensors.
   std::int64_t ranks = 0;
-  /// Which one. Rank 0 has the most rows of each parameter.
+  /// The rank. Rank 0 has the most rows of each parameter.
   std::int64_t rank = 0;
 };
 
-/// A batch that has the shapes of another one, and no memory: for `estimate`.
+/// A batch with the shapes of another one and without memory, for `estimate`.
 template <class Batch>
 Batch shapes(const Batch& batch) {
   Batch copy = batch;
@@ -32,11 +32,11 @@ Batch shapes(const Batch& batch) {
 namespace detail {
 
 void check(const EstimateOptions& options);
-/// Of a recipe that trains on one rank.
+/// Throws BadValue if `options` have several ranks: the recipe trains on one.
 void refuse_ranks(const EstimateOptions& options);
 [[noreturn]] void refuse_pretended_ranks();
-/// An error of shapes alone without LibTorch's list of frames. Its advice is a batch of real
-/// tensors, which ranks that are pretended cannot take.
+/// Throws an error of an estimate from shapes, without LibTorch's list of frames. Its advice is a
+/// batch of real tensors, which pretended ranks cannot take.
 [[noreturn]] void throw_of_shapes(std::string text, bool has_ranks);
 template <class Recipe>
 struct with_marks;
@@ -49,7 +49,7 @@ struct with_marks<Trainer<Model, Policies...>> {
 template <class Policy>
 struct PretendRanks;
 
-/// Gives a policy on shard ranks that do not exist; other policies stay as they are.
+/// Gives a policy on shard pretended ranks; other policies stay as they are.
 template <class Policy>
 Policy with_ranks(Policy policy, EstimateOptions options) {
   if constexpr (requires { policy.process_group; }) {
@@ -106,22 +106,22 @@ Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
 
 }  // namespace detail
 
-/// The memory that training a model by `Recipe`, a Trainer, takes on each rank: the steps of that
-/// very trainer run on tensors without memory, so that everything in it is counted, also the
-/// policies of a user's own. `maker` is a callable that returns the model, `batch` one in the
-/// shapes that training will have, of tensors on the meta device: `shapes(batch)`, or
-/// `at::empty(sizes, at::TensorOptions(at::kMeta).dtype(...))`. Then values of policies, as for the
-/// trainer. Nothing is allocated; a model of 70 billion parameters takes less than a second, and no
-/// random number is drawn.
+/// The memory that training a model by `Recipe`, a Trainer, takes on each rank. The steps of that
+/// trainer itself run on tensors without memory, so that everything in it is counted, also a user's
+/// own policies. `maker` is a callable that returns the model; `batch` has the shapes that training
+/// will have, and tensors on the meta device: `shapes(batch)`, or `at::empty(sizes,
+/// at::TensorOptions(at::kMeta).dtype(...))`. The values of policies follow, as for the trainer.
+/// Nothing is allocated; a model of 70 billion parameters takes less than a second, and no random
+/// number is drawn.
 ///
-/// Of a batch with real tensors the trainer is made and two of its steps are run, and measured; the
-/// CPU's random generator is put back afterwards. Under Shard it is a call of all ranks, which are
-/// those of the trainer, and each measures its own memory.
+/// With a batch of real tensors, the trainer is made and two of its steps are run and measured; the
+/// CPU's random generator is put back afterwards. Under Shard all ranks of the trainer must call
+/// it, and each measures its own memory.
 ///
-/// On a CPU the peak was within 5 % of the measured one, mostly equal to the byte (docs/memory.md).
-/// Throws Error for an operator whose shapes are not known to LibTorch's C++ side nor to this
-/// library, and for a model that reads the value of a tensor, as by `item()`; and what making the
-/// trainer and its steps throw.
+/// On a CPU the peak was within 5 % of the measured one, and mostly equal to the byte
+/// (docs/memory.md). Throws Error for an operator whose shapes are not known to LibTorch's C++ side
+/// nor to this library, and for a model that reads the value of a tensor, as by `item()`. Also
+/// throws what making the trainer and its steps throw.
 template <class Recipe, class Maker, class Batch, class... Values>
 Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& options,
                   Values... values) {

@@ -20,7 +20,7 @@ SHOWN_AS = {
     "nearest_names": " ({rule}; of {n} names, the nearest are {names})", "names_of": " ({names})",
     "suggestion_for": "what to do", "suggestion": "what to do", "reason": "what the ranks report",
     "batch/ragged.hpp:text": "tensor", "data/pad_collate.hpp:text": "indices",
-    "checkpoint/frame/slots.hpp:text": "shape and dtype", "modules/attention.hpp:text": "shape",
+    "checkpoint/frame/frame.hpp:text": "shape and dtype", "modules/attention.hpp:text": "shape",
     "shard/group/connection.hpp:text": "call", "shard/launch/meeting.hpp:get": "refusal",
     "shard/launch/rank_processes.hpp:described": "rank, and how it ended",
     "exception_text": "its text",

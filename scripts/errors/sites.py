@@ -29,7 +29,9 @@ INTERNAL = {
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
     ("shard/group/connection.hpp", "Error"):
         "a defect of the library, which no call of a user's makes",
-    ("checkpoint/frame/saved_inputs.hpp", "BadRecompute"): "a defect of the library, as above",
+    ("checkpoint/frame/frame.hpp",
+     'BadRecompute("checkpoint: a gradient reached the node that only keeps inputs.")'):
+        "a defect of the library, as above",
     ("shard/group/connection.hpp", "RanksDiffer"): "the text of shard/failure/rank_waits.hpp",
     ("shard/failure/rank_waits.hpp", "RanksDiffer"):
         "its own text, in the list below the group's errors",

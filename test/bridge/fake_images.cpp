@@ -1,7 +1,6 @@
 // Operators on images and volumes, distances, Fourier transforms and linear algebra on fake tensors
 // have the layouts and the memory of real ones.
-#include <ikebana/fake/algebra_shape_rules.hpp>
-#include <ikebana/fake/image_shape_rules.hpp>
+#include <ikebana/fake/shape_rules.hpp>
 #include "fake_law.hpp"
 
 namespace test::fake::of_images {

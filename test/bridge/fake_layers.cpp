@@ -1,5 +1,5 @@
 // Operators of layers on fake tensors have the layouts and the memory of real ones.
-#include <ikebana/fake/layer_shape_rules.hpp>
+#include <ikebana/fake/shape_rules.hpp>
 #include "fake_law.hpp"
 
 namespace test::fake::of_layers {

@@ -163,9 +163,10 @@ const std::vector<Case> elementwise_5 = {
 };
 
 TEST_CASE("fake tensors: element-wise operators have the layouts and the memory of real ones") {
-  CHECK(faults_of(
-            joined({elementwise_1, elementwise_2, elementwise_3, elementwise_4, elementwise_5}),
-            ikebana::bridge::detail::shape_rules, ikebana::bridge::detail::more_shape_rules) == "");
+  CHECK(
+      faults_of(joined({elementwise_1, elementwise_2, elementwise_3, elementwise_4, elementwise_5}),
+                ikebana::bridge::detail::elementwise_shape_rules,
+                ikebana::bridge::detail::other_shape_rules) == "");
 }
 }  // namespace
 }  // namespace test::fake::of_operators

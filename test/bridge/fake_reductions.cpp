@@ -1,5 +1,5 @@
 // Losses, reductions and look-ups on fake tensors have the layouts and the memory of real ones.
-#include <ikebana/fake/reduction_shape_rules.hpp>
+#include <ikebana/fake/shape_rules.hpp>
 
 #include "fake_law.hpp"
 

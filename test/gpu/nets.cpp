@@ -1,4 +1,4 @@
-#include <ikebana/checkpoint/frame/cudnn_dropout.hpp>
+#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
 #include "guarantees.hpp"
 
 namespace gpu {

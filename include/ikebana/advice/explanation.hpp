@@ -1,25 +1,26 @@
 #pragma once
-// What the error of a step that ran out of memory says of it.
+// The text about memory that follows the error of a step that ran out of it.
 #include <ikebana/advice/trainer_view.hpp>
 
 namespace ikebana::detail {
 
-/// Says what a step takes, which `step` makes: set by <ikebana/estimate.hpp>, when the program or
-/// the plugin that includes it is loaded, and null before.
+/// A function that explains the memory of a step, which `step` makes. <ikebana/estimate.hpp> sets
+/// `explanation` when the program or the plugin that includes it is loaded; it is null before.
 using Explain = std::string (*)(const TrainerView& trainer, const BatchView& batch, bool failed,
                                 const std::function<void()>& step);
 inline Explain explanation = nullptr;
 
-/// What is held between steps, by kind and by unit, as lines that follow an error. Of this rank.
+/// The memory that this rank holds between steps, by kind and by unit, as lines that follow an
+/// error.
 std::string held_memory(const TrainerView& trainer);
 
 /// The lines that follow an error of memory: what the step takes, if the program has the
-/// explanation, and else what is held, and how to get it. With `failed` it is the attempt that
-/// failed last, of several that a policy made.
+/// explanation; otherwise what is held, and how to get the explanation. With `failed`, the step is
+/// the last failed one of several attempts that a policy made.
 std::string memory_of_step(const TrainerView& trainer, const BatchView& batch, bool failed,
                            const std::function<void()>& step);
 
-/// Throws Error if the program has no explanation.
+/// The explanation of a step, for `explain_peak`. Throws Error if the program has no explanation.
 std::string explained_peak(const TrainerView& trainer, const BatchView& batch,
                            const std::function<void()>& step);
 

@@ -1,5 +1,5 @@
 #pragma once
-// How much memory a step would take with one policy more.
+// Estimates how much memory a step would take with one policy more.
 #include <array>
 #include <ikebana/advice/result.hpp>
 
@@ -11,7 +11,7 @@ struct UnitRun {
   std::int64_t inputs;
 };
 
-/// What is known of a step and its recipe besides the estimate.
+/// Facts about a step and its recipe that the estimate does not have.
 struct StepFacts {
   std::array<std::int64_t, 4> peaks{};  ///< of each phase
   std::int64_t held = 0;                ///< between steps, with the optimizer's state
@@ -19,15 +19,18 @@ struct StepFacts {
   std::vector<UnitRun> unit_runs = {};  ///< in the order of forward
   std::int64_t microbatches = 1;
   std::int64_t rows = 0;             ///< of the batch
-  bool ran_units = false;            ///< and no policy on checkpoint
+  bool ran_units = false;            ///< and the recipe has no policy on checkpoint
   bool counts_microbatches = false;  ///< the recipe has Accumulate<N> or none, and takes one batch
   bool is_adamw = false;             ///< whose state counts as memory here
-  bool masters_in_files = false;     ///< with gradients and the optimizer's state: no memory
-  std::int64_t gathered = 0;         ///< at most, of what is not there between steps
-  std::int64_t state_in_8_bits = 0;  ///< bytes, of what this rank updates
-  std::int64_t stored = 0;           ///< bytes of the parameters that this rank stores
-  std::int64_t parts = 1;            ///< in which parameters are cut among ranks
-  std::int64_t ranks_of_fsdp = 0;    ///< on which the recipe could have Shard<FSDP>; else 0
+  bool masters_in_files =
+      false;  ///< with gradients and the optimizer's state, so that they take no memory
+  std::int64_t gathered =
+      0;  ///< bytes of gathered parameters that are not held between steps, at most
+  std::int64_t state_in_8_bits =
+      0;  ///< bytes of AdamW8bit's state for the parameters that this rank updates
+  std::int64_t stored = 0;         ///< bytes of the parameters that this rank stores
+  std::int64_t parts = 1;          ///< number of parts into which ranks cut the parameters
+  std::int64_t ranks_of_fsdp = 0;  ///< on which the recipe could have Shard<FSDP>; else 0
 };
 
 /// The bytes of AdamW8bit's state of a parameter, with its default values.
@@ -50,19 +53,20 @@ class Savings {
  private:
   std::int64_t of_passes() const { return std::max(facts_.peaks[1], facts_.peaks[2]); }
   std::int64_t of_update() const { return std::max(facts_.peaks[0], facts_.peaks[3]); }
-  /// Where backward ends, all gradients are there, and the last units are.
+  /// The least possible peak: at the end of backward all gradients are in use, and so are the last
+  /// units.
   std::int64_t least() const;
 
-  /// Units keep their inputs, and one is recomputed at a time: those before it have theirs then,
-  /// and those after it their gradients.
+  /// Units keep their inputs, and one is recomputed at a time. Then the units before it hold their
+  /// inputs, and the units after it their gradients.
   std::int64_t with_full() const;
-  /// The rows of the largest microbatch, where there are so many times the present ones.
+  /// The rows of the largest microbatch, if there were `times` as many microbatches as now.
   std::int64_t largest_part(std::int64_t times) const;
-  /// Each pass works on half the rows, about; gradients of a unit, which it computes, are as large
-  /// as before, and whole gradients of the former passes are there.
+  /// Each pass works on about half the rows. The gradients of a unit that it computes are as large
+  /// as before, and the whole gradients of the former passes are in use.
   std::int64_t with_twice_the_microbatches() const;
-  /// On several ranks the update exchanges the scales of blocks, which may fail: it keeps copies of
-  /// what it changes.
+  /// On several ranks the update exchanges the scales of blocks, which may fail, so it keeps copies
+  /// of what it changes.
   std::int64_t with_8bit_state() const;
   /// Each rank stores its part of the parameters, of their state and of their gradients, gathers
   /// two units at a time, and computes as many rows as now.
@@ -72,7 +76,7 @@ class Savings {
   const StepFacts& facts_;
 };
 
-/// The estimate, and what would save memory, for an error.
+/// The text of an error: the estimate, and the policies that would save memory.
 std::string memory_text(const Estimate& estimate, const StepFacts& facts);
 
 }  // namespace ikebana::detail

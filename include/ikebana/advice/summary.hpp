@@ -1,5 +1,6 @@
 #pragma once
-// What was read at the marks of a step, and what is there after it, by kind and by unit.
+// Summarises the memory of a step by kind and by unit, from the readings at its marks and from what
+// a trainer holds after it.
 #include <ikebana/advice/result.hpp>
 #include <ikebana/advice/trainer_view.hpp>
 #include <ikebana/bridge/memory.hpp>
@@ -8,22 +9,22 @@
 
 namespace ikebana::detail {
 
-/// The peak from one mark to the next, and what was in use there.
+/// The peak from one mark to the next, with the phase and the unit that it belongs to.
 struct MemoryInterval {
   Phase phase;
-  std::size_t unit;  // the root: no unit computes
+  std::size_t unit;  // the root if no unit computes
   std::int64_t peak;
 };
 
-/// What the marks of one step say.
+/// The readings at the marks of one step.
 struct MemoryMarks {
-  /// Of the CPU until the model turns out to be on another device: made at once, to count what the
-  /// maker allocates.
+  /// Counts the CPU until the model turns out to be on another device. Made at once, to count what
+  /// the maker allocates.
   bridge::MemoryCounter counter{at::kCPU};
-  std::int64_t before = counter.now();  // in use, of others
+  std::int64_t before = counter.now();  // bytes in use that are not this trainer's
   std::vector<MemoryInterval> intervals = {};
   UnitActivations activations = {};
-  std::vector<std::int64_t> gradients = {};  // of each unit, when they are complete
+  std::vector<std::int64_t> gradients = {};  // bytes of each unit, when all gradients are complete
   std::int64_t gathered = 0;
   Estimate result = {};
 
@@ -31,7 +32,8 @@ struct MemoryMarks {
   void mark(Phase phase, std::size_t unit);
 };
 
-/// The bytes of the gradients of each unit's parameters. Several may share a storage, as a bucket.
+/// The bytes of the gradients of each unit's parameters. Several may share a storage, such as a
+/// bucket.
 std::vector<std::int64_t> gradient_bytes(const Masters& masters, const StepGradients& gradients,
                                          std::size_t units);
 
@@ -41,22 +43,22 @@ class Summary {
   Summary(MemoryMarks& marks, const TrainerView& trainer)
       : marks_(marks), trainer_(trainer), units_(trainer.units.units()), result_(marks.result) {}
 
-  /// The outputs of the report may be dropped by its owner.
+  /// Adds all of it. The report's outputs do not count as held, because its owner may drop them.
   void add(const std::vector<at::Tensor>& batch, const Report& report);
-  /// What is held between steps, by kind.
+  /// Adds what is held between steps, by kind.
   void add_held(const std::vector<at::Tensor>& batch);
   std::int64_t held() const;
-  /// The peak of the step, which counted all but `held` bytes.
+  /// Adds the peak of the step, whose counter does not include `held` bytes.
   void add_peak(std::int64_t held);
-  /// What the step made, by unit.
+  /// Adds what the step made, by unit.
   void add_step();
-  /// Of the report of a step, what lies elsewhere. After `add_step`.
+  /// Adds what Offload stores elsewhere, from the report of a step. Call it after `add_step`.
   void add_offloaded(const Report& report);
 
  private:
   void add_parameters();
-  /// What a saved state lists, under its names: `ikebana.AdamW.block0.weight.exp_avg`. An average
-  /// has the name of what is averaged.
+  /// Adds what a saved state lists, sorted by its names, such as
+  /// `ikebana.AdamW.block0.weight.exp_avg`. An average has the name of what is averaged.
   void add_state();
   std::size_t unit_of(const std::string& parameter) const;
 

@@ -1,5 +1,6 @@
 #pragma once
-// What is said of the memory of a trainer, without the trainer's type: one body for all recipes.
+// A view of a trainer without its type, so that code about its memory is compiled once for all
+// recipes.
 #include <functional>
 #include <ikebana/advice/savings.hpp>
 #include <ikebana/batch/kinds.hpp>
@@ -11,20 +12,21 @@
 
 namespace ikebana::detail {
 
-/// What the policies of a recipe do to memory.
+/// The effects of a recipe's policies on memory.
 struct RecipeFacts {
-  bool offloads = false;          ///< any policy on offload
-  bool offloads_masters = false;  ///< parameters, gradients and the optimizer's state lie elsewhere
+  bool offloads = false;  ///< the recipe has a policy on offload
+  bool offloads_masters =
+      false;  ///< parameters, gradients and the optimizer's state are stored elsewhere
   bool offloads_to_file = false;  ///< on a disk
   bool checkpoints = false;
   bool is_adamw = false;
   bool can_count_microbatches = false;  ///< Accumulate<N> or none, and not InBackward
   bool updates_in_backward = false;
-  bool can_run_dry = false;  ///< no policy needs other ranks for that
+  bool can_run_dry = false;  ///< no policy needs other ranks for a dry step
   bool shards_nothing = false, is_ddp = false;
 };
 
-/// A trainer, as far as its memory is concerned. Refers to it.
+/// The parts of a trainer that concern its memory. Refers to the trainer.
 struct TrainerView {
   StepState& step;
   const Masters& masters;
@@ -38,8 +40,8 @@ struct TrainerView {
   std::function<std::string()> signature = {};    ///< the values of the policies
   std::function<std::int64_t()> gathered = {};    ///< null if parameters stay in place
   std::function<void(Report&)> end_offload = {};  ///< null if nothing is offloaded
-  std::function<void()> repeat_failed = {};       ///< makes the attempt that failed last; or null
-  std::function<void()> pretend_ranks = {};       ///< null on one rank
+  std::function<void()> repeat_failed = {};  ///< makes the last failed attempt again; may be null
+  std::function<void()> pretend_ranks = {};  ///< null on one rank
 
   std::int64_t gathered_bytes() const { return gathered ? gathered() : 0; }
 };
@@ -47,7 +49,7 @@ struct TrainerView {
 /// The tensors of a batch.
 struct BatchView {
   std::vector<at::Tensor> tensors = {};
-  std::int64_t rows = 0;  ///< 0 if they are not known, and of a range of batches
+  std::int64_t rows = 0;  ///< 0 if they are not known, and for a range of batches
   bool is_range = false;
 };
 

@@ -2,7 +2,6 @@
 // A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
 // makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
 #include <ikebana/any_trainer/given_batches.hpp>
-#include <ikebana/fake/shape.hpp>
 #include <ikebana/trainer.hpp>
 #include <typeinfo>
 

@@ -1,18 +1,17 @@
 #pragma once
-// Autocast's cache of cast weights, beside an autocast that is open around all that changes them.
+// Clears autocast's cache of cast weights, if an autocast stays open while the weights change.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::bridge {
 
-/// Clears the cache of cast weights where an autocast is open on this thread: the weights have
-/// changed. LibTorch itself clears it only where the outermost autocast ends, so that forward would
-/// go on with the former weights. The casts that a graph uses stay with it; another thread whose
-/// casts are in the cache, which is one for the process, casts again. Costs some nanoseconds
-/// without an open autocast.
+/// Clears the cache of cast weights if an autocast is open on this thread, because the weights have
+/// changed. LibTorch itself clears it only when the outermost autocast ends, so forward would go on
+/// with the former weights. A graph keeps the casts that it uses. The cache is one for the process,
+/// so other threads cast their weights again. Costs some nanoseconds without an open autocast.
 void forget_cast_weights(c10::DeviceType device) noexcept;
 
-/// RAII: a computation that neither uses casts of weights that were cached before it, nor leaves
-/// its own. (A cast that was cached without gradients has none.)
+/// RAII: a computation within it neither uses casts of weights that were cached before, nor leaves
+/// its own. (A cast that was cached without gradients has no gradient.)
 class OwnCastWeights {
  public:
   explicit OwnCastWeights(c10::DeviceType device);

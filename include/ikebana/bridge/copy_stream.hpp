@@ -1,24 +1,25 @@
 #pragma once
-// Copies to and from an accelerator on streams of their own: they overlap with what the device
-// computes, and one of a batch from pageable memory, for which the host waits, does not wait for
-// it.
+// Copies to and from an accelerator on streams of their own: they overlap with the device's
+// computation. The host waits for the copy of a batch from pageable memory, and such a copy does
+// not wait for the computation either.
 
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::bridge {
 
-/// True for devices with streams, events and memory that is kept for the streams that use it.
+/// True for devices with streams and events, whose allocator keeps memory for the streams that use
+/// it.
 bool has_copy_streams(c10::Device device);
 
-/// What is copied on a stream of its own.
+/// The kinds of copies, each with a stream of its own.
 enum class CopyStream { Batches, ToHost, ToDevice };
 
-/// The stream of this process on which these are copied to or from `device`, which has an index.
-/// Made at the first call.
+/// The stream of this process for copies of this kind to or from `device`, which has an index. Made
+/// at the first call.
 c10::Stream copy_stream(c10::Device device, CopyStream what);
 
-/// The copies of one batch. What the current stream of the device computes after `finish` sees
-/// them; their memory is reused only after that work.
+/// The copies of one batch. Work that the current stream of the device is given after `finish` sees
+/// the copies; their memory is reused only after that work.
 class CopyToDevice {
  public:
   /// `device` has an index and copy streams.
@@ -30,8 +31,8 @@ class CopyToDevice {
   at::Tensor operator()(const at::Tensor& t);
   void finish();
 
-  /// Waits until the copies so far have read the host's memory. Waits for nothing that the device
-  /// computes.
+  /// Waits until the copies so far have read the host's memory. Does not wait for computations of
+  /// the device.
   static void wait(c10::Device device);
 
  private:

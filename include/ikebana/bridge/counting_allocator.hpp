@@ -43,20 +43,23 @@ class MemorySource {
 };
 
 /// Hears what a CountingAllocator allocates and frees, on the thread that does it and under a lock
-/// of all threads. It must neither throw nor use that allocator, which would wait for the lock.
+/// that all threads share. It must neither throw nor use that allocator, which would wait for the
+/// lock.
 class AllocationObserverV2 {
  public:
   AllocationObserverV2() = default;
   AllocationObserverV2(const AllocationObserverV2&) = delete;
   AllocationObserverV2& operator=(const AllocationObserverV2&) = delete;
   virtual ~AllocationObserverV2() = default;
-  /// `in_use` bytes with these; where several threads allocate at once, when these were counted.
+  /// `in_use` includes these bytes. If several threads allocate at once, it is the number when
+  /// these were counted.
   virtual void allocated(const void* data, int64_t bytes, int64_t in_use) noexcept = 0;
-  /// Before the memory is freed, so that no other block has its address yet.
+  /// Called before the memory is freed, so that no other block has its address yet.
   virtual void freed(const void* data, int64_t bytes) noexcept = 0;
-  /// An allocation beyond the limit, or that the system refused. Nothing was counted.
+  /// Called for an allocation beyond the limit, or that the system refused. Nothing was counted.
   virtual void refused(int64_t bytes, int64_t limit) noexcept = 0;
-  /// What the block at this address is, as `parameter` of the unit `block0`; said by what knows it.
+  /// Called by code that knows the use of the block at this address, such as `parameter` of the
+  /// unit `block0`.
   virtual void described(const void* data, const char* kind, const char* unit) noexcept = 0;
 
  private:
@@ -76,17 +79,18 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
   IKEBANA_INLINE c10::DataPtr allocate(std::size_t bytes) override;
 
   static constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
-  /// How many bytes may be in use at once; an allocation beyond that throws OutOfMemory. Returns
-  /// the limit until now.
+  /// Sets how many bytes may be in use at once; an allocation beyond that throws OutOfMemory.
+  /// Returns the former limit.
   int64_t set_limit(int64_t bytes) noexcept { return limit_.exchange(bytes); }
   int64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
-  /// `observer` hears every call from now on, until it is removed. While there is none, an
-  /// allocation and a free cost one load more.
+  /// `observer` hears every call from now on, until it is removed. Without observers, an allocation
+  /// and a free cost one load more.
   void add(AllocationObserverV2& observer);
   /// Returns when no thread calls it any more.
   void remove(AllocationObserverV2& observer) noexcept;
-  /// In a copy of this process, where another thread may have held the lock: none hears any more.
+  /// For a copy of this process, in which another thread may have held the lock: removes all
+  /// observers.
   void forget_observers() noexcept { first_observer_.store(nullptr, std::memory_order_relaxed); }
   /// Calls `f(observer)` for each, under the lock.
   template <class F>
@@ -96,8 +100,9 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
     auto* one = first_observer_.load(std::memory_order_relaxed);
     for (; one != nullptr; one = one->next_) f(*one);
   }
-  /// The allocator to which it forwards. Another one may be put below it at any time, since each
-  /// block records how it is freed. Returns false where it was no longer `expected`.
+  /// The allocator to which it forwards. `replace_underlying` may put another one below at any
+  /// time, since each block records how it is freed; it returns false if the allocator is no longer
+  /// `expected`.
   c10::Allocator& underlying() const noexcept { return *underlying_.load(); }
   bool replace_underlying(c10::Allocator& expected, c10::Allocator& other) noexcept;
 
@@ -106,7 +111,8 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
 
   int64_t now() override { return bytes_.load(std::memory_order_relaxed); }
 
-  /// The CPU's allocator if it is a CountingAllocatorV2, of this or another library; else nullptr.
+  /// The CPU's allocator if it is a CountingAllocatorV2, of this or another library; otherwise
+  /// null.
   static CountingAllocatorV2* installed() noexcept;
 
   /// Installs a counting allocator unless there is one; returns the one that is installed.

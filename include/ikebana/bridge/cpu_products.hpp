@@ -1,12 +1,13 @@
 #pragma once
-// How a CPU computes products of 16-bit tensors: by its instructions, or in FP32 where it has none.
+// Chooses how a CPU computes products of 16-bit tensors: by its instructions, or in FP32 if it has
+// none for them.
 #include <ikebana/bridge/wide_products.hpp>
 #include <string>
 
 namespace ikebana {
 
-/// How a CPU computes the matrix products, convolutions, attention and LSTMs of a precision of 16
-/// bits. On other devices it has no effect.
+/// The ways in which a CPU computes the matrix products, convolutions, attention and LSTMs of a
+/// precision of 16 bits. Has no effect on other devices.
 enum class CPUProducts {
   Fastest,  ///< `Native` if the processor has instructions for the dtype, else `FP32`
   Native,   ///< LibTorch's kernels of 16 bits: without the instructions 2 to 50 times FP32's time
@@ -15,11 +16,11 @@ enum class CPUProducts {
 
 namespace detail {
 
-/// A model that is itself of 16 bits, without a policy that computes its products.
+/// Warns of a model whose parameters have 16 bits, without a policy that computes its products.
 void warn_of_slow_products(at::ScalarType type);
 
-/// What the processor can do for one dtype, and so what a wish comes to. Made for a policy, whose
-/// name is that of its errors. Without a dtype nothing is computed in FP32.
+/// Decides from the processor's instructions for a dtype how products are computed. Made for a
+/// policy, whose name its errors begin with. Without a dtype nothing is computed in FP32.
 class HalfProducts {
  public:
   HalfProducts() = default;
@@ -31,9 +32,10 @@ class HalfProducts {
 
   /// True if products are computed in FP32.
   bool in_fp32(CPUProducts wanted) const;
-  /// Where they should be and cannot: throws BadValue if that was asked for, else warns once.
+  /// Call it before computing. If products should be computed in FP32 and cannot, throws BadValue
+  /// if FP32 was asked for, and otherwise warns once.
   void check(CPUProducts wanted);
-  /// For the other ranks: a rank without the instructions makes all compute as it does.
+  /// For several ranks: if one rank lacks the instructions, all compute as it does.
   bool has_instructions() const { return has_instructions_; }
   void use_instructions(bool on_all_ranks);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Custom operators in LibTorch's dispatcher: an OperatorScope then sees one operator in place of
-// the many small ones that it consists of, as with LibTorch's own fused kernels.
+// Registers custom operators in LibTorch's dispatcher: an OperatorScope then sees one operator
+// instead of the many small ones that it consists of, as with LibTorch's own fused kernels.
 
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/posix/library.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// The state of a default random number generator, and where in its sequence the generator is.
+// The state of a default random number generator, and its position in its sequence.
 
 #include <ikebana/detail/torch.hpp>
 #include <memory>
@@ -8,23 +8,23 @@
 
 namespace ikebana::bridge {
 
-/// Where a generator is in its sequence: equal positions are followed by equal numbers.
+/// A generator's position in its sequence: equal positions are followed by equal numbers.
 struct GeneratorPosition {
   std::uint64_t sequence = 0, index = 0;
   friend bool operator==(const GeneratorPosition&, const GeneratorPosition&) = default;
 };
 
-/// Held where a default generator is set back, and where an operator's draw is compared with
-/// another: between the positions before and after it no thread may set the generator.
+/// Held while a default generator is set back, and while an operator's draw is compared with
+/// another: no thread may set the generator between the positions before and after the draw.
 std::recursive_mutex& generators_mutex();
 
-/// Hears, on one thread, of generators that are set back, which no operator does: for what records
-/// operators and repeats them. Called with the generator's mutex held.
+/// Hears, on one thread, of generators that are set back. No operator does that, so code that
+/// records and repeats operators needs it. Called with the generator's mutex held.
 struct GeneratorObserver {
   virtual ~GeneratorObserver() = default;
-  /// The state of now was captured. Returns a number by which `restored` names it, not 0.
+  /// The present state was captured. Returns a number other than 0, by which `restored` names it.
   virtual std::uint64_t captured(const at::Generator& generator) = 0;
-  /// The generator was set to a captured state; 0: one that was captured unheard.
+  /// The generator was set to a captured state; 0 if this observer did not hear of the capture.
   virtual void restored(const at::Generator& generator, std::uint64_t state) = 0;
 };
 /// The observer of this thread, or null.
@@ -32,12 +32,12 @@ inline constinit thread_local GeneratorObserver* generator_observer = nullptr;
 
 /// A device's default random number generator and its state at one moment. Making one copies 2.5 kB
 /// for the CPU, 16 bytes for CUDA; capturing again allocates nothing there. Other devices' states
-/// are tensors of the host. No device is waited for.
+/// are tensors of the host. Does not wait for a device.
 class GeneratorState {
  public:
   explicit GeneratorState(c10::Device device);
 
-  /// Takes the state of now.
+  /// Captures the present state.
   void capture();
   void restore() const;
   /// The position at the time of the capture.
@@ -46,8 +46,8 @@ class GeneratorState {
   GeneratorPosition position_now() const;
 
  private:
-  /// The CPU's: an engine with a block of 624 numbers, and at most one normal number of each dtype
-  /// that was computed together with another.
+  /// The CPU's state: an engine with a block of 624 numbers, and for each dtype at most one normal
+  /// number that was computed together with another.
   class Mersenne {
    public:
     explicit Mersenne(at::CPUGeneratorImpl& generator)
@@ -60,7 +60,7 @@ class GeneratorState {
     static GeneratorPosition position_of(at::CPUGeneratorImpl& generator);
 
    private:
-    /// The block by its first 64 bits, and the place in it.
+    /// Identifies the block by its first 64 bits, and adds the place in it.
     static GeneratorPosition position(const at::mt19937_data_pod& data, bool float_normal,
                                       bool double_normal);
 
@@ -71,7 +71,7 @@ class GeneratorState {
 
   void tell_captured();
   at::CPUGeneratorImpl& cpu() const { return *generator_.get<at::CPUGeneratorImpl>(); }
-  /// CUDA's: a seed and an offset.
+  /// True for CUDA's generator, whose state is a seed and an offset.
   bool is_philox() const { return generator_.device().is_cuda(); }
   static GeneratorPosition position_of(const at::Tensor& state);
 

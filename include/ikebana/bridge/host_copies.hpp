@@ -1,24 +1,25 @@
 #pragma once
-// Copies between a device and memory of the host, on streams of their own, which overlap with what
-// the device computes.
+// Copies between a device and memory of the host, on streams of their own, which overlap with the
+// device's computation.
 
 #include <ikebana/detail/torch.hpp>
 #include <memory>
 
 namespace ikebana::bridge {
 
-/// An event of a stream, as c10::Event. Without a stream, as on a CPU, none: all is done then.
+/// An event of a stream, as c10::Event. Without a stream, as on a CPU, it is empty, and all work
+/// counts as done.
 class StreamEvent {
  public:
   StreamEvent() = default;
-  /// Records what the stream has been given until now.
+  /// Records the work that the stream has been given until now.
   explicit StreamEvent(const c10::Stream& stream);
   bool query() const { return !event_ || event_->query(); }
-  /// What the stream is given from now on begins after the event.
+  /// Work that the stream is given from now on begins after the event.
   void block(const c10::Stream& stream) const;
-  /// The host waits.
+  /// Makes the host wait for the event.
   void synchronize() const;
-  /// The same where nothing may throw: a device that failed uses no memory any more.
+  /// As `synchronize`, but does not throw: a device that failed does not use memory any more.
   void synchronize_quietly() const noexcept;
   explicit operator bool() const { return event_ != nullptr; }
 
@@ -27,28 +28,28 @@ class StreamEvent {
 };
 
 /// Copies of one trainer between its device and the host, each direction on a stream that all
-/// trainers of the device share. On a device without streams, as a CPU, a copy is made when it is
-/// asked for.
+/// trainers of the device share. On a device without streams, such as a CPU, a copy is made at
+/// once.
 class HostCopies {
  public:
-  /// `device` has an index, or is a CPU. Of tensors without values there is nothing to copy.
+  /// `device` has an index, or is a CPU. Uses no streams if the thread computes without values.
   explicit HostCopies(c10::Device device);
   c10::Device device() const { return device_; }
-  /// True where copies overlap with what the device computes.
+  /// True if copies overlap with the device's computation.
   bool overlap() const { return to_host_.has_value(); }
 
-  /// Uninitialised memory of the host for copies: pinned where copies overlap.
+  /// Uninitialised memory of the host for copies, pinned if copies overlap.
   at::Tensor host_memory(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) const;
-  /// Copies what the current stream has computed until now. Both tensors must be kept until the
-  /// copy is made, or that of the device until its current stream waits for the event.
+  /// Copies what the current stream has computed until now. Keep both tensors until the copy is
+  /// made, or keep the device's tensor until the device's current stream waits for the event.
   StreamEvent to_host(const at::Tensor& on_host, const at::Tensor& source,
                       const StreamEvent& after = {}) const;
-  /// Copies into memory of the device, which the current stream may have used until now.
+  /// Copies into memory of the device that the current stream may have used until now.
   StreamEvent to_device(const at::Tensor& on_device, const at::Tensor& source,
                         const StreamEvent& after = {}) const;
-  /// The current stream waits: what the device computes from now on begins after the event.
+  /// Makes the current stream wait: its work from now on begins after the event.
   void wait_for(const StreamEvent& event) const;
-  /// The same where nothing may throw.
+  /// As `wait_for`, but does not throw.
   void wait_for_quietly(const StreamEvent& event) const noexcept;
 
  private:

@@ -15,7 +15,7 @@ namespace ikebana::bridge {
 /// information, so that several libraries of a process share one registration; the class name
 /// carries a version.
 struct LinearHookV1 : c10::DebugInfoBase {
-  /// `input * weight^T + bias`, differentiable; nullopt: LibTorch computes it.
+  /// Returns `input * weight^T + bias`, differentiable, or nullopt if LibTorch is to compute it.
   virtual std::optional<at::Tensor> linear(const at::Tensor& input, const at::Tensor& weight,
                                            const std::optional<at::Tensor>& bias) = 0;
 };
@@ -26,8 +26,8 @@ inline constexpr auto linear_key = c10::DispatchKey::DeferredInit;
 inline constexpr const char* linear_marker = "ikebana::linear_hook_v1";
 
 /// The kind of debug information under which the hook is stored. Newer LibTorch identifies a kind
-/// by an address, which two libraries would not share; so this is one of LibTorch's own kinds, used
-/// only in its tests, and the type of what is found there is checked.
+/// by an address, which two libraries would not share. So this is one of LibTorch's own kinds, used
+/// only in its tests, and the type of the object found there is checked.
 inline c10::DebugInfoKind linear_debug_kind() { return c10::DebugInfoKind::TEST_INFO_2; }
 
 /// The result of the innermost scope's hook, if there is one. The caller excludes the key, so that

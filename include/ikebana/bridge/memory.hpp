@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a device: bytes in use now, and at the peak.
+// Counts the memory of a device: bytes in use now, and at the peak.
 
 #include <concepts>
 #include <cstdint>
@@ -37,7 +37,7 @@ class DeviceMemory final : public MemorySource {
   c10::DeviceIndex index_;
 };
 
-/// nullptr if LibTorch has no memory statistics for this device.
+/// Returns null if LibTorch has no memory statistics for this device.
 template <class Type>
 std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex index) {
   if constexpr (has_device_statistics) {
@@ -51,7 +51,7 @@ std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex ind
   return nullptr;
 }
 
-/// What counts in place of the allocators, for a thread that computes without values.
+/// Sources that count in place of the allocators, for a thread that computes without values.
 class MemorySources {
  public:
   virtual ~MemorySources() = default;
@@ -79,7 +79,7 @@ class MemoryCounter {
   /// Counts what another source counts, which must outlive it.
   explicit MemoryCounter(MemorySource& source);
 
-  /// Bytes in use; on the CPU without those allocated before the first counter (see `counted`).
+  /// Bytes in use; on the CPU without bytes allocated before the first counter (see `counted`).
   int64_t now() const { return attached_->source.now(); }
   /// The most bytes in use at once since this counter was made or its peak was last reset.
   int64_t peak() const { return attached_->source.peak(attached_->tracker); }
@@ -100,12 +100,12 @@ class MemoryCounter {
 
 /// RAII: while it exists, an allocation of LibTorch's on the CPU that would bring the bytes in use
 /// by this process beyond `bytes` throws OutOfMemory, which states both and the limit. Counts as
-/// MemoryCounter does, so make it before what is to be counted. The innermost of several limits
-/// holds; destroy them in the reverse order. Costs nothing beyond counting. Throws BadValue for a
-/// negative limit.
+/// MemoryCounter does, so make it before the memory to be counted is allocated. The innermost of
+/// several limits holds; destroy them in the reverse order. Costs nothing beyond counting. Throws
+/// BadValue for a negative limit.
 class MemoryLimit {
  public:
-  /// Holds from here to its end: bytes in use, 0 or more.
+  /// Limits the bytes in use from here to its end; 0 or more.
   template <std::convertible_to<std::int64_t> Bytes>
   explicit MemoryLimit(Bytes bytes) : allocator_(CountingAllocatorV2::install()) {
     if (bytes < 0)
@@ -122,16 +122,18 @@ class MemoryLimit {
   int64_t before_;
 };
 
-/// True for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that says it.
+/// True for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that says that
+/// memory is short.
 bool is_out_of_memory(const std::exception& error);
-/// Within a handler: whether the present exception says so.
+/// Within a handler: true if the present exception says that memory is short.
 bool is_present_out_of_memory();
 /// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
 /// without bytes. Costs a look-up.
 bool counted(const at::Tensor& tensor);
 
-/// The bytes of a trainer's tensor that was allocated before the counting allocator was in place.
+/// The bytes of a trainer's tensor if it was allocated before the counting allocator was installed;
+/// otherwise 0.
 std::int64_t uncounted_bytes(const at::Tensor& t);
 
 }  // namespace ikebana::bridge

@@ -1,12 +1,12 @@
 #pragma once
-// What a device says of its memory, beyond the bytes in use; and the release of what is
-// cached.
+// Reads a device's own facts about its memory, beyond the bytes in use, and releases cached memory.
 #include <ikebana/bridge/version.hpp>
 #include <ikebana/error.hpp>
 
 namespace ikebana {
 
-/// Bytes of one device. What a device or a version of LibTorch does not say has no value.
+/// Bytes of one device. A fact that the device or this version of LibTorch does not report has no
+/// value.
 struct MemoryFacts {
   std::optional<std::int64_t> free;   ///< that can be allocated: of the machine, or of the device
   std::optional<std::int64_t> total;  ///< of the machine or its control group, or of the device
@@ -25,7 +25,7 @@ void add_free_of_device(MemoryFacts& facts, Allocator& allocator, c10::DeviceInd
     try {
       const auto [free, total] = allocator.getMemoryInfo(index);
       facts.free = static_cast<std::int64_t>(free), facts.total = static_cast<std::int64_t>(total);
-    } catch (const c10::Error&) {  // this allocator does not say
+    } catch (const c10::Error&) {  // this allocator does not report it
     }
   }
 }
@@ -35,18 +35,18 @@ void with_device_allocator(Type type, const F& f) {
   if constexpr (has_device_statistics) {
     try {
       if (auto* allocator = device_allocator(type); allocator != nullptr) f(*allocator);
-    } catch (const c10::Error&) {  // LibTorch has none with statistics
+    } catch (const c10::Error&) {  // LibTorch has no allocator with statistics for this device
     }
   }
 }
 
-/// Reads what there is. Costs some tens of microseconds, and waits for no device.
+/// Reads the facts that are available. Costs some tens of microseconds, and waits for no device.
 MemoryFacts memory_facts(c10::Device device);
 
-/// Releases memory that is free and kept: to the system, what the heap of this process keeps; of an
-/// accelerator, what LibTorch's caching allocator does, as `torch.cuda.empty_cache` in Python.
-/// Takes milliseconds, an accelerator's waits for the device, and allocations that follow are
-/// slower, so it is nothing for every step.
+/// Releases memory that is kept but not used: on the CPU the free memory of the process's heap, to
+/// the system; on an accelerator the memory that LibTorch's caching allocator keeps, as
+/// `torch.cuda.empty_cache` in Python. Takes milliseconds, waits for an accelerator, and makes the
+/// allocations that follow slower, so do not call it in every step.
 void release_cached_memory(c10::Device device);
 
 }  // namespace bridge

@@ -1,19 +1,19 @@
 #pragma once
-// Where a thread is when it allocates: the labels of its scopes, and the phase and unit of the step
-// that it makes. Code that records allocations asks.
+// The place of a thread in the program, for code that records allocations: the labels of its
+// scopes, and the phase and unit of the step that it makes.
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace ikebana::bridge {
 
-/// Empty where the thread makes no step that is observed by unit.
+/// A phase and a unit; empty if the thread makes no step that is observed by unit.
 struct MemoryPlace {
   std::string_view phase = {};  ///< `forward`
-  std::string_view unit = {};   ///< `block0`; empty: no unit's
+  std::string_view unit = {};   ///< `block0`; empty if no unit computes
 };
 
-/// What knows the place of a thread while it makes a step.
+/// Knows the place of a thread while it makes a step.
 class MemoryPlaceSource {
  public:
   virtual MemoryPlace place() const noexcept = 0;
@@ -21,10 +21,11 @@ class MemoryPlaceSource {
  protected:
   ~MemoryPlaceSource() = default;
 };
-/// Of the innermost step that this thread makes.
+/// The source of the innermost step that this thread makes; null outside of steps.
 inline constinit thread_local const MemoryPlaceSource* place_source = nullptr;
 
-/// RAII: a label of the thread. Destroy it on the thread that made it, after those made later.
+/// RAII: a label of the thread. Destroy it on the thread that made it, after the labels that were
+/// made later.
 class MemoryLabel {
  public:
   explicit MemoryLabel(std::string text)
@@ -35,7 +36,7 @@ class MemoryLabel {
 
   const std::string& text() const { return text_; }
   const MemoryLabel* outer() const { return outer_; }
-  /// Of this thread; null: none.
+  /// The innermost label of this thread, or null.
   static const MemoryLabel* innermost() { return innermost_; }
 
  private:

@@ -11,12 +11,13 @@
 
 namespace ikebana::bridge {
 
-/// Which operators a scope intercepts: all, below autograd; or those that draw random numbers,
-/// above it, but inside composite ones such as `aten::dropout`. Others then cost nothing.
+/// The operators that a scope intercepts: AllOperators are intercepted below autograd;
+/// RandomOperators, which draw random numbers, above it, but inside composite ones such as
+/// `aten::dropout`, and other operators then cost nothing.
 ///
-/// `kind` is that of debug information under which the scope is stored. Newer LibTorch identifies a
-/// kind by an address, which two libraries would not share; so these are two of LibTorch's own,
-/// used only in its tests, and the type of what is found there is checked.
+/// `kind` is the kind of debug information under which the scope is stored. Newer LibTorch
+/// identifies a kind by an address, which two libraries would not share. So these are two of
+/// LibTorch's own kinds, used only in its tests, and the type of the object found there is checked.
 struct AllOperators {
   static constexpr auto key = operator_key;
   static c10::DebugInfoKind kind() { return c10::DebugInfoKind::TEST_INFO; }
@@ -76,7 +77,7 @@ class OperatorCall {
   Compute compute_;
 };
 
-/// What to do with each operator that is called while an OperatorScope is open.
+/// Handles each operator that is called while an OperatorScope is open.
 struct OperatorMode {
   virtual ~OperatorMode() = default;
   /// Must compute or replace the call, once. Operators called in here are not intercepted.
@@ -85,8 +86,8 @@ struct OperatorMode {
 
 namespace detail {
 
-/// Computes an operator that no scope replaced, by the kernel of its device; or, while it is open,
-/// by that of WideProductsScope (wide_products.hpp).
+/// Computes an operator that no scope replaced, by the kernel of its device, or by the kernel of
+/// WideProductsScope (wide_products.hpp) while that is open.
 void call_kernel(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
 template <class Which>
@@ -114,7 +115,7 @@ class OpenOperatorScope : public OpenOperatorScopeV1<Which> {
   OpenOperatorScopeV1<Which>* outer_;
 };
 
-/// True if what is registered already, possibly by another library, calls our scopes.
+/// True if the kernel that is registered already, possibly by another library, calls our scopes.
 template <class Which>
 bool calls_scopes() {
   struct Probe : OperatorMode {
@@ -129,7 +130,7 @@ bool calls_scopes() {
 
 /// Keeps a registration until the process ends.
 void keep(c10::RegistrationHandleRAII registration);
-/// Keeps the library that registers it loaded.
+/// Makes the kernel that intercepts, and keeps the library that registers it loaded.
 template <class Which>
 c10::KernelFunction kept_kernel() {
   ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&intercept<Which>));
@@ -138,14 +139,14 @@ c10::KernelFunction kept_kernel() {
 
 bool intercept_all();
 
-/// Also those that a library has defined since the last call.
+/// Intercepts also operators that a library has defined since the last call.
 bool intercept_random();
 
 }  // namespace detail
 
-/// False if another library uses the dispatch key. The first call registers what intercepts, which
-/// stays until the process ends; operators reach it only while a scope is open. For random
-/// operators the first call takes about eight milliseconds, later ones about two.
+/// False if another library uses the dispatch key. The first call registers the kernels that
+/// intercept, which stay until the process ends; operators reach them only while a scope is open.
+/// For random operators the first call takes about eight milliseconds, later ones about two.
 template <class Which = AllOperators>
 bool operator_modes_available() {
   if constexpr (std::is_same_v<Which, RandomOperators>) return detail::intercept_random();
@@ -158,8 +159,8 @@ bool operator_modes_available() {
 /// RAII: `mode` is called for every operator of this thread, and of the threads that run a backward
 /// started inside the scope. Scopes nest; the innermost is called first. Costs two allocations, and
 /// about a microsecond per operator that is intercepted. Must be destroyed on the thread that made
-/// it; `mode` must outlive it. Requires operator_modes_available(), which that of all operators
-/// checks: it throws ikebana::Error.
+/// it; `mode` must outlive it. Requires operator_modes_available(); a scope of all operators checks
+/// that, and throws ikebana::Error.
 template <class Which = AllOperators>
 class OperatorScope {
  public:

@@ -7,7 +7,7 @@
 
 namespace ikebana::bridge {
 
-/// Which of the two generators: the CPU's, and that of the device.
+/// A choice of the two generators, the CPU's and the device's.
 struct RngSet {
   bool cpu = true, device = true;
 
@@ -15,14 +15,14 @@ struct RngSet {
   RngSet operator&(const RngSet& other) const { return {cpu && other.cpu, device && other.device}; }
   RngSet operator|(const RngSet& other) const { return {cpu || other.cpu, device || other.device}; }
 };
-/// Where both generators are in their sequences.
+/// The positions of both generators in their sequences.
 struct RngPositions {
   GeneratorPosition cpu, device;
 
   RngSet differ(const RngPositions& other) const;
 };
 
-/// Autocast of one device type on this thread: whether it is enabled, and its dtype.
+/// The state of autocast for one device type on this thread: enabled or not, and its dtype.
 struct AutocastState {
   c10::DeviceType device_type;
   bool enabled;
@@ -102,12 +102,12 @@ class RngAutocastState {
   bool weight_cache_;
 };
 
-/// RAII: restores the captured state; at its end, also after an exception, restores the state from
-/// before, so that random sequences outside continue as without it. With `weight_cache` false,
+/// RAII: restores the captured state; at its end, also after an exception, restores the former
+/// state, so that random sequences outside continue as without it. With `weight_cache` false,
 /// autocast casts each weight at each use inside. Costs a capture and two copies of the state;
-/// generators that are not in `generators` stay as they are. The others are shared by the whole
-/// process: other threads meanwhile draw numbers of the replayed sequence, and what they draw is
-/// drawn again afterwards.
+/// generators that are not in `generators` stay as they are. The whole process shares the others:
+/// other threads meanwhile draw numbers of the replayed sequence, and these numbers are drawn again
+/// afterwards.
 class RngAutocastState::Replay {
  public:
   Replay(const RngAutocastState& state, bool weight_cache, RngSet generators = {});

@@ -10,8 +10,8 @@
 
 namespace ikebana::bridge {
 
-/// What to do with each tensor that autograd saves on this thread while a SavedTensorScope is open.
-/// Costs, per saved tensor, one virtual call and what `make` allocates.
+/// Handles each tensor that autograd saves on this thread while a SavedTensorScope is open. Costs,
+/// per saved tensor, one virtual call and what `make` allocates.
 ///
 /// Hooks also disable autograd's version check: record `_version()` at pack and compare it at
 /// unpack, or an in-place change gives wrong gradients silently. Keep `detach()` of what is packed:
@@ -21,7 +21,7 @@ struct SavedTensorHooks {
   virtual ~SavedTensorHooks() = default;
   /// The hooks for one tensor that is about to be saved; nullptr saves it as usual.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make() = 0;
-  /// True where tensors that other code keeps for backward are to be kept by these hooks, too.
+  /// True if these hooks also keep tensors that other code keeps for backward.
   virtual bool keep_for_others() const { return false; }
 };
 
@@ -43,14 +43,14 @@ class SavedTensorEngineV2 : public torch::autograd::Engine {
   IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks>
   get_default_saved_variable_hooks() override;
 
-  /// Those of the calling thread's innermost scope; nullptr: there is none.
+  /// The hooks of the calling thread's innermost scope; null without a scope.
   IKEBANA_INLINE virtual SavedTensorHooks* hooks_of_innermost();
 
-  /// The installed engine if it is a SavedTensorEngineV2; else nullptr.
+  /// The installed engine if it is a SavedTensorEngineV2; otherwise null.
   static SavedTensorEngineV2* installed() noexcept;
 
-  /// Replaces the base engine, and no other. Starts no thread; never destroyed. Returns whether it
-  /// did.
+  /// Replaces the base engine, and no other. Starts no thread; never destroyed. Returns true if it
+  /// replaced the engine.
   static bool install() noexcept;
 
  private:
@@ -67,7 +67,7 @@ inline const bool saved_tensor_engine_installed_here = SavedTensorEngineV2::inst
 /// False if another engine (Python's) is installed: hooks are then never called.
 bool saved_tensor_hooks_available() noexcept;
 
-/// For a policy that needs them: throws Error otherwise.
+/// For a policy that needs the hooks: throws Error if they are not available.
 void require_saved_tensor_hooks(const std::string& policy, const std::string& left_out);
 
 /// RAII: `hooks` apply to what autograd saves on this thread; nullptr suspends outer scopes. The
@@ -87,11 +87,11 @@ class SavedTensorScope {
   OpenSavedTensorScope scope_;
 };
 
-/// A tensor that code keeps for backward, as autograd keeps one that a node saves: by the hooks of
-/// the innermost scope, if those are for others, too.
+/// A tensor that code keeps for backward, as autograd keeps one that a node saves: through the
+/// hooks of the innermost scope, if these also keep tensors for other code.
 class KeptTensor {
  public:
-  /// Shares the memory and the version of `t`, or has what the hooks have made of it.
+  /// Shares the memory and the version of `t`, or keeps what the hooks have made of it.
   explicit KeptTensor(const at::Tensor& t);
   at::Tensor get() const { return hooks_ ? hooks_->call_unpack_hook() : tensor_; }
 

@@ -5,15 +5,15 @@
 
 namespace ikebana::bridge {
 
-/// RAII: at most `bytes` may be in use on the CPU, as MemoryLimit does, among limits of several
-/// policies and threads that begin and end in any order: the smallest of all and of the MemoryLimit
-/// around them holds. 0, and while this thread computes without values: no limit. Allocates
-/// nothing.
+/// RAII: at most `bytes` may be in use on the CPU, as MemoryLimit does, and limits of several
+/// policies and threads may begin and end in any order: the smallest of them and of the MemoryLimit
+/// around them holds. There is no limit if `bytes` is 0, or while this thread computes without
+/// values. Allocates nothing.
 class SharedMemoryLimit {
  public:
   explicit SharedMemoryLimit(std::int64_t bytes);
   ~SharedMemoryLimit();
-  /// True where this is the limit that holds.
+  /// True if this is the limit that holds.
   bool holds() const noexcept;
   SharedMemoryLimit(const SharedMemoryLimit&) = delete;
   SharedMemoryLimit& operator=(const SharedMemoryLimit&) = delete;
@@ -25,7 +25,8 @@ class SharedMemoryLimit {
 
   static inline std::mutex mutex_;
   static inline SharedMemoryLimit* first_ = nullptr;
-  static inline std::int64_t around_ = 0;  // of the MemoryLimit that was in force before the first
+  static inline std::int64_t around_ =
+      0;  // the MemoryLimit that was in force before the first of them
   std::int64_t bytes_;
   SharedMemoryLimit* next_ = nullptr;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// All differences between LibTorch's versions, from 2.8 to the newest: no other file depends on the
-// version, but for an include of detail/torch.hpp.
+// All differences between LibTorch's versions, from 2.8 to the newest. No other file depends on the
+// version, except an include of detail/torch.hpp.
 
 #include <ikebana/detail/torch.hpp>
 #include <type_traits>
@@ -21,11 +21,11 @@ using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>
 inline constexpr auto operator_key = c10::DispatchKey::Fake;
 
 /// The dispatch key above autograd by which operators that draw random numbers are intercepted.
-/// LibTorch has it for tests of its own, none of which is part of it.
+/// LibTorch has this key for its own tests, which it does not contain.
 inline constexpr auto random_operator_key = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
-/// The dispatch key above autograd at which products of 16 bits are intercepted. LibTorch has it
-/// for tests of its own, none of which is part of it.
+/// The dispatch key above autograd at which products of 16 bits are intercepted. LibTorch has this
+/// key for its own tests, which it does not contain.
 inline constexpr auto products_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 /// True if LibTorch has getDeviceAllocator with statistics. Found by argument-dependent look-up, so
@@ -34,8 +34,9 @@ template <class Type>
 concept CountsDeviceMemory = requires(Type type) { getDeviceAllocator(type)->getDeviceStats(0); };
 
 /// An allocator that reports the memory of an accelerator. From 2.9 on LibTorch has one interface
-/// for all; before, there is CUDA's own, where CUDA's headers are. Throws c10::Error or returns
-/// nullptr for a device without statistics. No symbol of c10_cuda is used, only virtual functions.
+/// for all accelerators; before, only CUDA's own, if CUDA's headers are installed. Throws
+/// c10::Error or returns nullptr for a device without statistics. No symbol of c10_cuda is used,
+/// only virtual functions.
 template <CountsDeviceMemory Type>
 auto* device_allocator(Type type) {
   return getDeviceAllocator(type);

@@ -1,8 +1,9 @@
 #pragma once
-// Products of 16-bit matrices in FP32, on processors that have no instructions for them: there
-// LibTorch multiplies in a loop that takes many times as long as MKL's FP32. Kernels are registered
-// at a dispatch key that LibTorch does not use, and called on a thread only while a scope is open
-// there; the computation itself happens below autograd, which saves the tensors of 16 bits.
+// Computes products of 16-bit matrices in FP32, on processors that have no instructions for them:
+// LibTorch multiplies there in a loop that takes many times as long as MKL's FP32. Kernels are
+// registered at a dispatch key that LibTorch does not use, and called on a thread only while a
+// scope is open there; the computation itself happens below autograd, which saves the tensors of 16
+// bits.
 
 #include <atomic>
 #include <ikebana/bridge/operators.hpp>
@@ -14,8 +15,8 @@ namespace detail {
 
 inline constexpr const char* products_marker = "ikebana::wide_products_v1";
 
-/// Every operator that is computed in FP32: those that multiply and are not composed of others.
-/// Sums of one row or column, as of `mv` and `dot`, are as fast in 16 bits.
+/// The operators that are computed in FP32: they multiply and are not composed of others. Sums of
+/// one row or column, as in `mv` and `dot`, are as fast in 16 bits.
 inline constexpr std::pair<const char*, const char*> wide_operators[] = {
     {"aten::mm", ""},
     {"aten::mm", "out"},
@@ -45,7 +46,7 @@ inline constexpr std::pair<const char*, const char*> wide_operators[] = {
     {"aten::mkldnn_rnn_layer_backward", ""},
 };
 
-/// How many calls this process has computed in FP32.
+/// The number of calls that this process has computed in FP32.
 inline std::atomic<std::int64_t> wide_calls = 0;
 
 }  // namespace detail
@@ -57,16 +58,16 @@ inline std::atomic<std::int64_t> wide_calls = 0;
 bool has_native_products(at::ScalarType type);
 
 /// True if WideProductsScope can be opened; false if another library uses a dispatch key that it
-/// needs. The first call registers what intercepts, which stays until the process ends; operators
-/// reach it only while a scope is open.
+/// needs. The first call registers the kernels that intercept, which stay until the process ends;
+/// operators reach them only while a scope is open.
 bool wide_products_available();
 
 /// True if the call is computed in FP32.
 bool is_wide(const OperatorCall& call);
 
-/// RAII: on this thread, and on those that run a backward started inside of it, products of
+/// RAII: on this thread, and on threads that run a backward started inside of it, products of
 /// matrices, convolutions, attention and LSTMs of 16-bit tensors on the CPU are computed in FP32
-/// and their results rounded. Autograd saves the tensors of 16 bits, and other scopes see the
+/// and their results are rounded. Autograd saves the tensors of 16 bits, and other scopes see the
 /// operators as they were called. Costs FP32 copies of a product's arguments and its result while
 /// it is computed, and about a microsecond per product. Requires wide_products_available().
 class WideProductsScope {
@@ -75,10 +76,10 @@ class WideProductsScope {
   WideProductsScope(const WideProductsScope&) = delete;
   WideProductsScope& operator=(const WideProductsScope&) = delete;
 
-  /// Whether one is open on this thread.
+  /// True if a scope is open on this thread.
   static bool is_open() { return c10::impl::tls_is_dispatch_key_included(products_key); }
 
-  /// How many operators this process has computed in FP32 so far.
+  /// The number of operators that this process has computed in FP32 so far.
   static std::int64_t count() { return detail::wide_calls.load(std::memory_order_relaxed); }
 
  private:

@@ -5,12 +5,13 @@
 namespace ikebana {
 
 /// The fastest step whose peak is not above `bytes`: everything that a MemoryCounter of the process
-/// counts, and what of the trainer it does not. The first step, and each with a larger batch, runs
-/// every unit as Checkpoint<Full> and measures bytes and times of each unit, which takes about five
-/// more forwards. From then on each unit keeps its activations, is recomputed as in
-/// Checkpoint<Selective> or Checkpoint<Full>, or in a segment with others, as an exact search over
-/// these measurements chooses. Changes no bit. Throws OutOfMemory where no plan is within the
-/// budget, with the smallest one that would do; the step is undone. Several ranks use one plan.
+/// counts, and the memory of the trainer that it does not count. The first step, and each with a
+/// larger batch, runs every unit as Checkpoint<Full> does and measures bytes and times of each
+/// unit, which takes about five more forwards. From then on each unit keeps its activations, is
+/// recomputed as in Checkpoint<Selective> or Checkpoint<Full>, or in a segment with others, as an
+/// exact search over these measurements chooses. Changes no bit. Throws OutOfMemory if no plan is
+/// within the budget, and states the smallest budget for which there is a plan; the step is undone.
+/// Several ranks use one plan.
 template <std::int64_t N>
 struct Checkpoint<Budget<N>> {};
 /// Checkpoint<Budget> with the bytes as a value: Checkpoint<Budget<>>{.bytes = GiB(8)}.
@@ -19,7 +20,7 @@ struct Checkpoint<Budget<Dynamic>> {
   std::int64_t bytes = 0;  ///< the most in use in a step, 1 or more
 };
 
-/// As Checkpoint<Budget>, for the activations of units alone: `bytes` is what they keep from
+/// Checkpoint<Budget> for the activations of units alone: `bytes` limits what units keep from
 /// forward to backward, their inputs included. The peak of a step is not limited.
 template <std::int64_t N>
 struct Checkpoint<ActivationBudget<N>> {};

@@ -12,7 +12,7 @@ namespace ikebana {
 /// `.match = [](const Unit& unit) { return unit.name != "blocks.0"; }`.
 template <class... Units>
 struct Checkpoint<Only<Units...>> {};
-/// Checkpoint<Only> with a rule as a value. Throws BadModel where it chooses no unit.
+/// Checkpoint<Only> with a rule as a value. Throws BadModel if it chooses no unit.
 template <>
 struct Checkpoint<Only<>> {
   Rule<Unit> match;  ///< which units are recomputed: a pattern of names, or a function
@@ -69,7 +69,7 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
     }
   }
 
-  Rule<Unit> rule_;  // when the trainer was made
+  Rule<Unit> rule_;  // the rule when the trainer was made
   std::vector<bool> chosen_;
 };
 

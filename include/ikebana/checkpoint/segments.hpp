@@ -55,7 +55,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
       return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(outermost_))));
     }
   }
-  /// Of the present value of `segments`, which may change between steps.
+  /// Follows the present value of `segments`, which may change between steps.
   std::size_t units_per_segment() const {
     const std::size_t count = std::min(segments(), outermost_);
     return (outermost_ + count - 1) / count;

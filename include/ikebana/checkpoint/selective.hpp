@@ -9,7 +9,7 @@ namespace ikebana {
 /// in backward: saves a large part of what Checkpoint<Full> saves, for a small part of its time.
 /// `keep` chooses operators below autograd; by default matrix products, convolutions and attention.
 /// Casts, views and in-place operators are always computed again, whatever the rule returns.
-/// Changes no bit. Also costs about a microsecond per operator. Source: torch.utils.checkpoint's
+/// Changes no bit. Costs about a microsecond per operator besides. Source: torch.utils.checkpoint's
 /// create_selective_checkpoint_contexts.
 template <>
 struct Checkpoint<Selective> {

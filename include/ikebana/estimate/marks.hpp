@@ -76,8 +76,8 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   }
 
  private:
-  /// A model that was there before has parameters with memory, which operators would leave as they
-  /// are.
+  /// Throws BadModel for a model that was made before: its parameters have memory, which operators
+  /// without values leave as they are.
   static void check_is_new(const UnitTable& table);
   detail::MemoryMarks& marks() { return *values.marks; }
 
@@ -88,7 +88,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   const UnitTable* table_ = nullptr;
   Phase phase_ = Phase::Data;
   std::size_t unit_ = 0;
-  std::function<std::int64_t()> gathered_;  // set where parameters move
+  std::function<std::int64_t()> gathered_;  // set if parameters move
 };
 
 }  // namespace ikebana

@@ -1,29 +1,28 @@
 #pragma once
-// The memory that fake tensors would take, as a source that a MemoryCounter reads.
+// Counts the memory that fake tensors would take, as a source that a MemoryCounter reads.
 #include <deque>
 #include <functional>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/fake/fake_mode.hpp>
 #include <ikebana/fake/fake_tensors.hpp>
-#include <ikebana/fake/make_fake.hpp>
-#include <ikebana/fake/shape_rules.hpp>
 #include <vector>
 
 namespace ikebana::bridge {
 
-/// Counts what fake tensors of each device stand for. On an accelerator in whole blocks, as its
-/// caching allocator hands them out.
+/// Counts the memory that fake tensors of each device stand for; on an accelerator in whole blocks,
+/// as its caching allocator hands them out.
 class FakeLedger final : public FakeMemory, public MemorySources {
  public:
-  /// What is in use on one device.
+  /// The source that counts one device.
   MemorySource& of(c10::Device device) override { return on(device); }
-  /// So many bytes are in use there before.
+  /// Begins with `bytes` in use on the device.
   void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes, place); }
 
-  /// Is called at each new peak, and returns where the computation is: a number of the caller's.
+  /// Called at each new peak. Returns the place of the computation, as a number that the caller
+  /// chooses.
   std::function<std::size_t()> place = {};
-  /// Where it was at the last peak of a device.
+  /// The place of the computation at the last peak of a device.
   std::size_t place_of_peak(c10::Device device) { return on(device).place_of_peak(); }
 
   IKEBANA_INLINE std::size_t allocated(std::size_t bytes, c10::Device device) override;
@@ -53,8 +52,8 @@ class FakeLedger final : public FakeMemory, public MemorySources {
   std::vector<Block> blocks_;
 };
 
-/// RAII: this thread computes without values, and its memory is counted in a ledger, also by
-/// MemoryCounters that are made meanwhile; these must end before it.
+/// RAII: this thread computes without values, and a ledger counts its memory, also for
+/// MemoryCounters that are made meanwhile, which must end before it.
 class FakeLedgerScope {
  public:
   explicit FakeLedgerScope(std::shared_ptr<FakeLedger> ledger)

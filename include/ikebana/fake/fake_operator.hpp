@@ -1,30 +1,33 @@
 #pragma once
-// What computing without values does with an operator, found from its schema and its kernels.
+// Decides from an operator's schema and kernels how it is computed without values.
 #include <ikebana/fake/operator_device.hpp>
 #include <ikebana/fake/scratch_rules.hpp>
 
 namespace ikebana::bridge {
 
-/// What happens to an operator, decided once for each.
+/// The properties of an operator that decide how it is computed without values; found once for each
+/// operator.
 struct FakeOperator {
-  ShapeRule rule = nullptr;       ///< its results, where LibTorch's C++ side has none
-  ScratchRule scratch = nullptr;  ///< what its kernel allocates besides
+  ShapeRule rule =
+      nullptr;  ///< the shapes of its results, if LibTorch's C++ side has no meta kernel
+  ScratchRule scratch = nullptr;  ///< bytes that its kernel allocates besides its results
   bool is_view = false;           ///< returns views, and touches no element
-  bool is_composite = false;      ///< calls other operators, which are seen
+  bool is_composite = false;      ///< calls other operators, which the mode sees
   bool has_meta = false;          ///< LibTorch has a kernel for tensors without memory
   bool writes = false;
   bool draws = false;
   bool in_place = false;  ///< returns nothing but arguments
-  bool reads = false;     ///< gives the host a number, or a shape that depends on values
-  /// The same operator without `out`, if it has a rule.
+  bool reads = false;     ///< returns a number to the host, or a shape that depends on values
+  /// The operator without `out`, if that has a rule.
   std::optional<c10::OperatorHandle> without_out = {};
   std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
 
-  /// Runs as the operators that it calls.
+  /// True if the operators that it calls run in its place.
   bool is_decomposed() const { return is_composite && rule == nullptr; }
 };
 
-/// `aten::where.self` of `aten::where.self_out`, if that has a rule.
+/// The operator without `out`, such as `aten::where.self` for `aten::where.self_out`, if that has a
+/// rule.
 std::optional<c10::OperatorHandle> without_out(const c10::OperatorHandle& op);
 
 FakeOperator examined(const c10::OperatorHandle& op);

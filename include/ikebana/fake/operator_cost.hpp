@@ -1,5 +1,5 @@
 #pragma once
-// About how long an operator takes, from the sizes of its arguments: a clock for computations that
+// Estimates how long an operator takes, from the sizes of its arguments: a clock for steps that
 // compute nothing.
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/detail/without_values.hpp>
@@ -8,13 +8,14 @@ namespace ikebana::bridge {
 
 namespace detail {
 
-/// What a processor can do, in round numbers: one core with AVX-512, or an accelerator.
+/// The speed of a processor, in round numbers: one core with AVX-512, or an accelerator.
 struct ProcessorRates {
   double bytes, multiplications;  // per nanosecond
-  std::int64_t call;              // nanoseconds of any operator
+  std::int64_t call;              // nanoseconds that any operator takes
 };
 
-/// The multiplications of a product: elements of one argument times a size of another one.
+/// The number of multiplications in a product: elements of one argument times a size of another
+/// one.
 struct Product {
   std::string_view name;
   std::size_t left, right;
@@ -36,12 +37,12 @@ inline constexpr Product products[] = {
     {"aten::_scaled_dot_product_efficient_attention_backward", 1, 2, -2, 5},
 };
 double elements(const at::Tensor& t);
-/// Of a product, an attention, or a recurrent layer; of any other operator 0.
+/// The multiplications of a product, an attention or a recurrent layer; 0 for any other operator.
 double multiplications(const OperatorCall& call);
 
 }  // namespace detail
 
-/// The time of one call: made before it, asked after it.
+/// The estimated time of one call. Make it before the call, and read it after the call.
 class OperatorCost {
  public:
   explicit OperatorCost(const OperatorCall& call);

@@ -1,14 +1,14 @@
 #pragma once
-// Where an operator makes its results.
+// Finds the device on which an operator makes its results.
 #include <ikebana/bridge/operators.hpp>
 
 namespace ikebana::bridge {
 
-/// The device on which an operator makes its results: the one that it is given, or that of its
-/// first argument with dimensions.
+/// The device on which an operator makes its results: its device argument, or the device of its
+/// first tensor with dimensions.
 c10::Device device_of(const OperatorCall& call);
-/// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
-/// memory itself.
+/// True for the call of `empty` in `torch::tensor`, which writes to the memory itself; no other
+/// code calls it under this guard.
 bool is_for_host_values(const OperatorCall& call);
 
 }  // namespace ikebana::bridge

@@ -1,5 +1,6 @@
 #pragma once
-// What a rule says about the results of an operator, and what rules ask of its arguments.
+// The results of an operator as a rule describes them, and the functions by which rules read its
+// arguments.
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <string_view>
@@ -8,13 +9,13 @@
 
 namespace ikebana::bridge {
 
-/// One result of an operator: a new tensor, or none.
+/// One result of an operator: a new tensor, or an undefined one.
 struct Shape {
   std::vector<std::int64_t> sizes = {};
   at::ScalarType type = at::kFloat;
   bool is_none = false;
   std::vector<std::int64_t> strides = {};  ///< empty: contiguous
-  std::int64_t bytes = 0;                  ///< of its memory, where that is more than its elements
+  std::int64_t bytes = 0;                  ///< of its memory, if that is more than its elements
 
   static Shape none() { return {.is_none = true}; }
   static Shape like(const at::Tensor& t);
@@ -31,7 +32,7 @@ at::Tensor tensor_at(const OperatorCall& call, std::size_t i);
 std::vector<std::int64_t> ints_at(const OperatorCall& call, std::size_t i);
 std::int64_t int_at(const OperatorCall& call, std::size_t i);
 bool bool_at(const OperatorCall& call, std::size_t i);
-/// `list[i]`, of a list that may have one number for all dimensions.
+/// `list[i]`; the list may have one number for all dimensions.
 std::int64_t of_dim(const std::vector<std::int64_t>& list, std::size_t i);
 /// A tensor on the meta device with the layout of an argument, or of a number.
 at::Tensor meta_at(const OperatorCall& call, std::size_t i);
@@ -41,7 +42,7 @@ template <std::size_t... I>
 Shapes like(const OperatorCall& call) {
   return {Shape::like(tensor_at(call, I))...};
 }
-/// Those that the last argument, a mask, asks for.
+/// As `like`, for the results that the last argument, a mask, asks for.
 template <std::size_t... I>
 Shapes like_masked(const OperatorCall& call) {
   const auto mask = call.arguments().back().toBoolList();
@@ -50,7 +51,7 @@ Shapes like_masked(const OperatorCall& call) {
     if (!mask.get(i)) all[i] = Shape::none();
   return all;
 }
-/// As an element-wise kernel makes its result: with the strides of the argument, too.
+/// Results as an element-wise kernel makes them: with the strides of the argument, too.
 template <std::size_t... I>
 Shapes dense(const OperatorCall& call) {
   return {Shape::of(at::empty_like(meta_at(call, I)))...};
@@ -59,7 +60,7 @@ template <std::size_t I>
 Shapes dense_bool(const OperatorCall& call) {
   return {Shape::of(at::empty_like(meta_at(call, I), at::kBool))};
 }
-/// The same in the real dtype of a complex one, and in the default dtype of an integral one.
+/// As `dense<0>`, with the real dtype of a complex argument.
 Shapes dense_real(const OperatorCall& call);
 /// An element-wise result of two arguments.
 template <std::size_t A, std::size_t B>
@@ -70,6 +71,26 @@ template <std::size_t A, std::size_t B>
 Shapes compared(const OperatorCall& call) {
   return {Shape::of(at::eq(meta_at(call, A), meta_at(call, B)))};
 }
+/// A result in the layout that the argument suggests: contiguous, or with channels last.
+Shape suggested(const at::Tensor& t, const std::vector<std::int64_t>& sizes, at::ScalarType type);
+template <std::size_t I>
+Shapes like_suggested(const OperatorCall& call) {
+  const at::Tensor t = tensor_at(call, I);
+  return {suggested(t, t.sizes().vec(), t.scalar_type())};
+}
+/// Matrices whose columns lie in memory one after the other, as LAPACK wants them.
+Shape columns(std::vector<std::int64_t> sizes, at::ScalarType type);
+template <std::size_t I>
+Shapes like_columns(const OperatorCall& call) {
+  return {columns(tensor_at(call, I).sizes().vec(), tensor_at(call, I).scalar_type())};
+}
+/// The common batch of two arguments, then these two sizes.
+std::vector<std::int64_t> batched(const at::Tensor& a, const at::Tensor& b, std::int64_t rows,
+                                  std::int64_t width);
+/// The sizes that a reduction leaves of a tensor; without `dims` it reduces all dimensions.
+std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims, bool keep);
+/// The dtype of a sum or a product: the one that is asked for, or Long for integers.
+at::ScalarType sum_type(const OperatorCall& call, std::size_t type);
 Shapes one_element(const OperatorCall& call);
 inline Shapes nothing(const OperatorCall&) { return {}; }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Pools of an accelerator's caching allocator, by the interface that CUDA's has. CUDA's headers are
-// not included: a program that includes them passes its allocator.
+// Pools of an accelerator's caching allocator, through the interface of CUDA's allocator. CUDA's
+// headers are not included: a program that includes them passes the allocator.
 #include <atomic>
 #include <cstdint>
 #include <ikebana/bridge/device.hpp>
@@ -15,7 +15,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// True on the thread that made it, whatever stream it is asked about.
+/// Returns true on the thread that made it, for any stream.
 struct OnThread {
   std::thread::id thread = std::this_thread::get_id();
   template <class... Stream>
@@ -23,15 +23,15 @@ struct OnThread {
     return std::this_thread::get_id() == thread;
   }
 };
-/// Whether a scope is open, and by its address the name of the pool, which must not be another
-/// pool's while a scope is.
+/// Records whether a scope is open. Its address is the name of the pool, which no other pool may
+/// have while a scope is open.
 struct DevicePoolState {
   std::atomic<bool> in_use{false};
 };
 
 }  // namespace detail
 
-/// An allocator with pools, as `c10::cuda::CUDACachingAllocator::CUDAAllocator`.
+/// An allocator with pools, such as `c10::cuda::CUDACachingAllocator::CUDAAllocator`.
 template <class Allocator>
 concept HasMemPools = requires(Allocator& allocator, c10::DeviceIndex device, c10::MempoolId_t id) {
   allocator.createOrIncrefPool(device, id);
@@ -41,9 +41,10 @@ concept HasMemPools = requires(Allocator& allocator, c10::DeviceIndex device, c1
   allocator.emptyCache(id);
 };
 
-/// A pool of an accelerator's caching allocator, for one device: what `torch.cuda.MemPool` is in
-/// Python. Memory of the pool serves no tensor outside of it. When the pool is destroyed, the
-/// allocator releases what no tensor uses; until then CUDA's allocator keeps all of it.
+/// A pool of an accelerator's caching allocator, for one device; the counterpart of Python's
+/// `torch.cuda.MemPool`. Memory of the pool serves no tensor outside of it. When the pool is
+/// destroyed, the allocator releases what no tensor uses; until then CUDA's allocator keeps all of
+/// it.
 ///
 ///     DeviceMemPool pool(*c10::cuda::CUDACachingAllocator::get(), device);
 ///     UseDeviceMemPool use(pool);
@@ -94,9 +95,9 @@ class DeviceMemPool {
 };
 
 /// RAII: what this thread allocates on the pool's device comes from the pool, as under
-/// `torch.cuda.use_mem_pool`. Backward runs on a thread of LibTorch's for each accelerator, and
-/// allocates there: outside of the scope. May be destroyed on another thread, and after the pool.
-/// Throws Error where a scope of this pool is open already, which allocators do not support, and
+/// `torch.cuda.use_mem_pool`. Backward runs on LibTorch's own thread for each accelerator, and
+/// allocates there, outside of the scope. May be destroyed on another thread, and after the pool.
+/// Throws Error if a scope of this pool is open already, which allocators do not support, and
 /// BadValue for another device than the pool's.
 template <class Allocator>
 class UseDeviceMemPool {
@@ -115,7 +116,7 @@ class UseDeviceMemPool {
       throw;
     }
   }
-  /// The same, where it is for tensors of `device`.
+  /// Opens the scope for tensors of `device`.
   UseDeviceMemPool(DeviceMemPool<Allocator>& pool, c10::Device device)
       : UseDeviceMemPool(of_device(pool, device)) {}
   ~UseDeviceMemPool() {

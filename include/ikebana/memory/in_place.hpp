@@ -1,21 +1,53 @@
 #pragma once
-// InPlaceChecker: whether a write in place would break backward, and who saved what it changes.
+// InPlaceChecker: says whether a write in place would break backward, and which operator saved the
+// memory that it changes.
 #include <atomic>
+#include <cstring>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/memory/running_operators.hpp>
-#include <ikebana/memory/saved_by.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace ikebana {
 
-/// A write in place to memory that a backward still needs: found at the write, or by backward.
+/// The effect on a saved tensor of a write in place to another tensor.
+enum class WriteEffect {
+  /// Its values change, autograd counts that, and backward throws.
+  Throws,
+  /// Autograd counts changes of a tensor and all its views together. So backward throws, although
+  /// the two share no element.
+  ThrowsNeedlessly,
+  /// Its values change and autograd does not see it, as through `variable_data()` or Python's
+  /// `.data`: backward computes wrong gradients.
+  WrongGradients,
+};
+
+/// A tensor that autograd saved for a backward that has not run yet.
+struct SavedTensor {
+  std::string saved_by;  ///< operators, outermost first: `aten::linear > aten::addmm`
+  std::string
+      label;  ///< names of RECORD_USER_SCOPEs, such as a unit under LabelUnits; may be empty
+  std::vector<std::int64_t> sizes;           ///< its shape
+  at::ScalarType dtype;                      ///< its dtype
+  c10::Device device;                        ///< its device
+  WriteEffect effect = WriteEffect::Throws;  ///< the effect of a write to it
+  bool is_changed = false;  ///< it was changed already, so backward throws in any case
+
+  /// A text such as `aten::mul saved Float[3, 4] on cpu in block0`.
+  std::string text() const;
+};
+
+/// Thrown for a write in place to memory that a backward still needs; found at the write, or by
+/// backward.
 struct InPlaceError : Error {
   using Error::Error;
 };
@@ -29,6 +61,55 @@ struct InPlaceOptions {
 };
 
 namespace detail {
+
+/// The bytes of a storage from the first element of a tensor to the end of the last.
+struct ByteRange {
+  std::int64_t begin = 0, end = 0;
+  explicit ByteRange(const at::Tensor& t);
+  bool overlaps(const ByteRange& other) const;
+};
+
+/// One saved tensor. `tensor` shares its memory and its version counter, and has no graph.
+struct SavedEntry {
+  at::Tensor tensor;
+  Version version;
+  std::string saved_by, label;
+  std::string written_by;  ///< the first operator that wrote to it, if writes are checked
+
+  explicit SavedEntry(const at::Tensor& saved) : tensor(saved.tensor_data()), version(tensor) {}
+  SavedTensor described(WriteEffect effect) const;
+};
+
+/// Sets the effect of a write to `t`. Returns false if it has no effect.
+bool effect_of_write(const at::Tensor& t, const SavedEntry& entry, WriteEffect& effect);
+
+/// All entries of one checker. Graphs remove their entries on any thread.
+class SavedEntries {
+ public:
+  void add(SavedEntry& entry);
+  void remove(const SavedEntry& entry) noexcept;
+  /// Calls `f(entry, effect)` for each entry on which a write to `t` has an effect.
+  template <class F>
+  void each_affected(const at::Tensor& t, F&& f) {
+    std::lock_guard lock(mutex_);
+    auto [at, end] = by_memory_.equal_range(memory_of(t));
+    for (WriteEffect effect{}; at != end; ++at)
+      if (effect_of_write(t, *at->second, effect)) f(*at->second, effect);
+  }
+  std::string written_by(const SavedEntry& entry);
+  template <class F>
+  void each(F&& f) {
+    std::lock_guard lock(mutex_);
+    for (auto& [_, entry] : by_memory_) f(*entry);
+  }
+
+ private:
+  /// A key that is equal for tensors that share memory or a version counter.
+  static const void* memory_of(const at::Tensor& t);
+
+  std::mutex mutex_;
+  std::unordered_multimap<const void*, SavedEntry*> by_memory_;
+};
 
 /// The hook of one saved tensor, which its graph owns.
 class SavedHook final : public torch::autograd::SavedVariableHooks {
@@ -54,7 +135,7 @@ struct SavedHooks final : bridge::SavedTensorHooks {
 const char* text_of(WriteEffect effect);
 std::string text_of(const std::vector<SavedTensor>& saved);
 
-/// Looks at what each operator is about to write to.
+/// Checks the memory to which each operator is about to write.
 class WriteMode final : public bridge::OperatorMode {
  public:
   WriteMode(std::shared_ptr<SavedEntries> entries, OnWrite on_write)
@@ -65,8 +146,8 @@ class WriteMode final : public bridge::OperatorMode {
 
  private:
   void check(const bridge::OperatorCall& call);
-  /// Operators whose schema says that they write, and which change only what the tensor is to
-  /// autograd.
+  /// True for operators whose schema says that they write, but which only change autograd's data of
+  /// the tensor.
   static bool writes_no_element(const bridge::OperatorCall& call);
   void check(const bridge::OperatorCall& call, const at::Tensor& t);
 
@@ -76,43 +157,43 @@ class WriteMode final : public bridge::OperatorMode {
 
 }  // namespace detail
 
-/// RAII: knows what autograd saves on this thread while it exists, and by which operator, until the
-/// graph that needs it ends. Then `would_break_backward(t)` says what a write to `t` would
-/// break:
+/// RAII: records the tensors that autograd saves on this thread while it exists, with the operator
+/// of each, until the graph that needs them ends. `would_break_backward(t)` then says what a write
+/// to `t` would break:
 ///
 ///     InPlaceChecker checker;
 ///     at::Tensor loss = model->forward(x).sum();
 ///     std::cout << checker.explain(weight);   // may `weight` be written to before backward?
 ///     loss.backward();
 ///
-/// Backward throws InPlaceError where autograd would throw its own error, which saved-tensor hooks
-/// switch off, and names who saved. With `on_write`, an operator of this thread that writes to such
-/// memory throws or warns at once, before it writes, in backward as well.
+/// Backward throws InPlaceError instead of autograd's own error, which saved-tensor hooks switch
+/// off, and names the operator that saved the tensor. With `on_write`, an operator of this thread
+/// that writes to such memory throws or warns before it writes, in backward as well.
 ///
-/// What was saved before it, on other threads, or within `Checkpoint`, which has hooks of its own,
-/// is not known; nor are writes through a raw pointer. Storages are compared, not addresses: two
-/// tensors made by `from_blob` over one array share nothing. Costs about a microsecond per saved
-/// tensor and per operator; nothing where there is none. One per thread; destroyed on another
-/// thread, it stops, but some bytes and its cost remain. Throws Error where another engine is
-/// installed, as Python's, where a checker is open, where saved-tensor hooks are switched off, and
-/// with `on_write` where another library has the dispatch key of operator modes.
+/// It does not know tensors that were saved before it, on other threads, or within `Checkpoint`,
+/// which has hooks of its own, nor writes through a raw pointer. Storages are compared, not
+/// addresses: two tensors made by `from_blob` over one array share nothing. Costs about a
+/// microsecond per saved tensor and per operator while it exists. A thread may have one; if it is
+/// destroyed on another thread, it stops, but some bytes and its cost remain. Throws Error if
+/// another engine is installed, such as Python's, if a checker is open, if saved-tensor hooks are
+/// switched off, and with `on_write` if another library has the dispatch key of operator modes.
 class InPlaceChecker {
  public:
-  /// Hears of what autograd saves from now on, on this thread.
+  /// Records what autograd saves from now on, on this thread.
   explicit InPlaceChecker(InPlaceOptions options = {});
   ~InPlaceChecker();
   InPlaceChecker(const InPlaceChecker&) = delete;
   InPlaceChecker& operator=(const InPlaceChecker&) = delete;
 
-  /// Who saved memory, for a backward that has not come yet, that a write to `t` would change, or
-  /// that autograd would take for changed. Empty: backward is not affected. May be called on any
-  /// thread. Costs a look-up, and a comparison with each saved tensor of t's storage.
+  /// The tensors saved for a backward that has not run yet whose memory a write to `t` would
+  /// change, or that autograd would take for changed. Empty if backward is not affected. May be
+  /// called on any thread. Costs a look-up, and a comparison with each saved tensor of t's storage.
   std::vector<SavedTensor> would_break_backward(const at::Tensor& t) const;
-  /// The same as a text of several lines.
+  /// The result of `would_break_backward` as a text of several lines.
   std::string explain(const at::Tensor& t) const;
-  /// What is saved, and was changed already: its backward throws.
+  /// The saved tensors that were changed already, whose backward throws.
   std::vector<SavedTensor> changed() const;
-  /// How many tensors are saved for a backward that has not come yet.
+  /// The number of tensors that are saved for a backward that has not run yet.
   std::size_t saved() const;
 
  private:

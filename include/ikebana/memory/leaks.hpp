@@ -13,25 +13,25 @@ struct Leak {
 
 /// The options of a LeakFinder.
 struct LeakFinderOptions {
-  /// Also which functions made it: some microseconds more per allocation.
+  /// Records also the functions that made it, which costs some microseconds more per allocation.
   bool stack_traces = false;
 };
 
-/// Finds memory of tensors on the CPU that was allocated since it was made, by any thread, and is
-/// in use: after a step in which nothing should stay, each is a leak, as losses with their graphs
-/// that are kept in a list. Make it after a first step, which makes the state of optimizers, and
-/// drop reports and outputs before asking. Costs as a MemoryHistory, and memory only for what is in
-/// use.
+/// Finds memory of tensors on the CPU that any thread has allocated since the finder was made, and
+/// that is in use. After a step that should leave nothing, each is a leak, such as losses with
+/// their graphs that are kept in a list. Make it after a first step, which makes the state of
+/// optimizers, and drop reports and outputs before asking. Costs as much time as a MemoryHistory,
+/// and memory only for what is in use.
 class LeakFinder {
  public:
-  /// Hears of every allocation on the CPU from now on.
+  /// Records every allocation on the CPU from now on.
   explicit LeakFinder(LeakFinderOptions options = {})
       : history_({.max_events = 0, .stack_traces = options.stack_traces}) {}
 
-  /// What is in use, by where it was made, the most bytes first. Several tensors that share memory
-  /// count once; empty ones not at all.
+  /// The memory in use, by the place where it was made, the most bytes first. Tensors that share
+  /// memory count once; empty tensors do not count.
   std::vector<Leak> leaks();
-  /// The same for people; empty where there is none.
+  /// The leaks as a text for people; empty if there are no leaks.
   std::string text();
 
  private:

@@ -1,17 +1,16 @@
 #pragma once
-// An HTML page of a history of memory.
+// Writes a history of memory as an HTML page.
 #include <array>
 #include <filesystem>
 #include <ikebana/memory/history.hpp>
-#include <ikebana/memory/page_script.hpp>
 
 namespace ikebana {
 
 namespace detail {
 
-/// The data of such a page, as JSON. Of each block a span: its bytes, the indices of the events
-/// that made and freed it (-1: before the first, or not at all), and indices in the lists of
-/// kinds, units, phases and labels.
+/// The data of such a page, as JSON. Each block has a span: its bytes, the indices of the events
+/// that made and freed it (-1: before the first event, or not at all), and indices into the lists
+/// of kinds, units, phases and labels.
 class PageData {
  public:
   explicit PageData(const MemoryRecord& record);
@@ -27,7 +26,7 @@ class PageData {
   Span span(std::int64_t bytes, std::int64_t first, const std::string& kind,
             const std::string& unit, const MemoryWhere& where);
 
-  /// As JSON that may stand in HTML.
+  /// The text as a JSON string that is safe within HTML.
   static std::string quoted(const std::string& text);
   static std::string json_of(std::int64_t number) { return std::to_string(number); }
   template <std::size_t N>
@@ -57,7 +56,7 @@ class PageData {
 
 /// Writes what a history holds as one HTML page, which needs no network: memory in use over time,
 /// by kind, unit, phase or label, and at any instant the largest blocks. Replaces `path`. Throws
-/// FileFailed, also where `path` is no regular file, such as a device.
+/// FileFailed, also if `path` is not a regular file, such as a device.
 void save_memory_page(const std::filesystem::path& path, const MemoryRecord& record);
 void save_memory_page(const std::filesystem::path& path, MemoryHistory& history);
 

@@ -7,7 +7,7 @@
 
 namespace ikebana::detail {
 
-/// What is not UTF-8 becomes question marks.
+/// Replaces bytes that are not UTF-8 by question marks.
 std::string valid_utf8(std::string_view text);
 
 /// Appends values to a text. A list is `begin_list`, its values, `end_list`; a dictionary
@@ -23,7 +23,7 @@ class Pickle {
   void end_dict() { bytes_ += 'u'; }
   void boolean(bool value) { bytes_ += value ? '\x88' : '\x89'; }
   void integer(std::int64_t value) { bytes_ += "\x8a\x08", little_endian(value, 8); }
-  /// An unsigned one, of nine bytes, so that its sign is 0.
+  /// An unsigned integer, of nine bytes, so that its sign is 0.
   void address(std::uint64_t value);
   void real(double value);
   /// A pair of integers, as a tuple.
@@ -33,7 +33,7 @@ class Pickle {
   std::uint32_t remember();
   void get(std::uint32_t number) { bytes_ += 'j', little_endian(number, 4); }
 
-  /// All of it, with the mark of its end. Once.
+  /// The whole pickle, with the mark of its end. Call it once.
   std::string finish() { return std::move(bytes_ += '.'); }
 
  private:

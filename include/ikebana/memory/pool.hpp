@@ -11,23 +11,23 @@ namespace ikebana {
 
 /// The options of a MemPool.
 struct MemPoolOptions {
-  /// The most bytes that the pool may hold, in use or kept. Beyond it, what is kept is released,
-  /// and an allocation for which that is not enough throws OutOfMemory. No value: no limit.
+  /// The most bytes that the pool may hold, in use or kept. Beyond it, the pool releases what it
+  /// keeps; if that is not enough for an allocation, it throws OutOfMemory. No value: no limit.
   std::optional<std::int64_t> limit = std::nullopt;
 };
 
 /// Memory on the CPU that is not released when a tensor is freed, but kept for the next tensor of
-/// about its size. LibTorch's CPU allocator asks the system for each large tensor anew, which then
-/// clears each page at its first use; that is what a pool saves. The counterpart of
-/// `torch.cuda.MemPool`; LibTorch's allocator for CUDA keeps memory anyway, and pools of it are
-/// DeviceMemPool's (memory/device_pool.hpp).
+/// about its size. LibTorch's CPU allocator asks the system for the memory of each large tensor,
+/// and the system clears each page at its first use; a pool saves this. The counterpart of
+/// `torch.cuda.MemPool`. LibTorch's allocator for CUDA keeps memory anyway; DeviceMemPool
+/// (memory/device_pool.hpp) makes pools of it.
 ///
-/// Allocations come from it within UseMemPool alone. A tensor may be freed on any thread, after the
+/// Only allocations within UseMemPool come from it. A tensor may be freed on any thread, after the
 /// scope, and after the pool: its memory is then released at once.
 ///
 /// Sizes are rounded up by an eighth at most, and a kept block serves a request that is up to a
-/// third smaller, so `reserved` is more than `allocated`. What is kept is released by `trim`, at
-/// the limit, where memory is short, and with the pool. Costs 64 bytes for each block.
+/// third smaller, so `reserved` is more than `allocated`. Kept memory is released by `trim`, at the
+/// limit, if memory is short, and with the pool. Costs 64 bytes for each block.
 class MemPool {
  public:
   /// An empty pool. Throws BadValue for a negative limit.
@@ -38,14 +38,14 @@ class MemPool {
 
   /// Bytes that the pool holds, in use and kept, as the CPU's allocator was asked for them.
   std::int64_t reserved() const { return to_bytes(pool_->counts().reserved); }
-  /// Bytes of those in use, as LibTorch asked for them; with a MemoryCounter 64 more per tensor.
+  /// Bytes in use, as LibTorch asked for them; with a MemoryCounter 64 more per tensor.
   std::int64_t allocated() const { return to_bytes(pool_->counts().allocated); }
-  /// How many allocations were served from what was kept.
+  /// The number of allocations that kept memory served.
   std::uint64_t hits() const { return pool_->counts().hits; }
-  /// How many were not.
+  /// The number of allocations that kept memory did not serve.
   std::uint64_t misses() const { return pool_->counts().misses; }
-  /// Returns what is kept to the CPU's allocator, as `torch.cuda.empty_cache`. The result is how
-  /// many bytes. May be called on any thread.
+  /// Returns kept memory to the CPU's allocator, as `torch.cuda.empty_cache` does. Returns the
+  /// number of bytes. May be called on any thread.
   std::int64_t trim() noexcept { return to_bytes(pool_->trim()); }
 
  private:
@@ -58,10 +58,10 @@ class MemPool {
 
 /// RAII: what this thread allocates on the CPU through LibTorch comes from `pool`, as under
 /// `torch.cuda.use_mem_pool`. Backward of a graph on the CPU runs on the thread that calls it, so a
-/// step is within the scope as a whole; threads of a loader, and those on which operators compute,
-/// are not. The innermost of several scopes holds; they may be destroyed in any order. One that is
-/// destroyed on another thread ends there and then, too, but its pool's memory is kept until the
-/// thread that made it allocates again or ends.
+/// step is within the scope as a whole; threads of a loader, and threads on which operators
+/// compute, are not. The innermost of several scopes holds; they may be destroyed in any order. A
+/// scope that is destroyed on another thread also ends at once, but its pool's memory is kept until
+/// the thread that made the scope allocates again or ends.
 ///
 /// With the first scope an allocator is put in front of LibTorch's, below a counting allocator:
 /// MemoryCounter and MemoryLimit count the same bytes as without a pool. It stays until the process
@@ -71,8 +71,8 @@ class UseMemPool {
  public:
   /// Opens the scope on this thread.
   explicit UseMemPool(MemPool& pool);
-  /// The same, where it is for tensors of `device`. Throws BadValue if that is not the CPU: the
-  /// scope would do nothing there.
+  /// Opens the scope for tensors of `device`. Throws BadValue if that is not the CPU: the scope
+  /// would do nothing there.
   UseMemPool(MemPool& pool, c10::Device device) : UseMemPool(on_cpu(pool, device)) {}
   ~UseMemPool() { allocator_.close(*scope_); }
   UseMemPool(const UseMemPool&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
 // Routes what a thread allocates on the CPU to a pool, while a scope is open there: LibTorch's own
-// CPU allocator has no pools, so an allocator that has is put in front of it.
+// CPU allocator has no pools, so an allocator with pools is put in front of it.
 
 #include <atomic>
 #include <cstddef>
@@ -15,13 +15,14 @@ namespace ikebana::bridge {
 
 class PoolV1;
 
-/// What stands in front of each block: who frees it. 64 bytes, which preserve its alignment.
+/// The header in front of each block, which records how to free it. It has 64 bytes, which preserve
+/// the block's alignment.
 struct PoolBlockV1 {
-  PoolV1* pool;  ///< nullptr: a block of no pool
+  PoolV1* pool;  ///< null if the block belongs to no pool
   void* context;
   c10::DeleterFnPtr deleter;  ///< frees `context`, which is this block's memory
   std::size_t bytes;          ///< as they were requested
-  PoolBlockV1* next;          ///< of the blocks that the pool keeps
+  PoolBlockV1* next;          ///< the next of the blocks that the pool keeps
   std::uint32_t size_class;
 
   static constexpr std::size_t header_bytes = 64;
@@ -34,11 +35,11 @@ struct PoolBlockV1 {
 };
 static_assert(sizeof(PoolBlockV1) <= PoolBlockV1::header_bytes);
 
-/// Where the blocks of a scope come from, and go back to. Both may be called on any thread, `free`
-/// also after all scopes have closed.
+/// The pool from which the blocks of a scope come, and to which they return. Both functions may be
+/// called on any thread, `free` also after all scopes have closed.
 class PoolV1 {
  public:
-  /// A block with room for `bytes`, of its own or of `underlying`. Throws where there is no memory.
+  /// A block with room for `bytes`, of its own or of `underlying`. Throws if there is no memory.
   virtual PoolBlockV1& allocate(std::size_t bytes, c10::Allocator& underlying) = 0;
   virtual void free(PoolBlockV1& block) noexcept = 0;
 
@@ -47,7 +48,8 @@ class PoolV1 {
 };
 
 /// One open scope of a thread. It is closed by a flag, on any thread; the thread itself then drops
-/// it, when it next allocates or ends. So its pool, which it keeps alive, is never in use then.
+/// it, when it next allocates or ends. So its pool, which it keeps alive, is not in use when it is
+/// dropped.
 struct OpenPoolScopeV1 {
   std::shared_ptr<PoolV1> pool;
   std::atomic<bool> is_closed{false};
@@ -55,10 +57,10 @@ struct OpenPoolScopeV1 {
 };
 
 /// Forwards to the allocator that was installed before, or to the pool of the calling thread's
-/// innermost open scope. It lies below a CountingAllocatorV2, whichever of the two came first, so
-/// that bytes are counted as they are requested and not as a pool keeps them. Never destroyed, and
-/// not final: see CountingAllocatorV2. Other libraries call it by its virtual functions, so that
-/// all of a process share one list of scopes per thread.
+/// innermost open scope. It is below a CountingAllocatorV2, whichever of the two was installed
+/// first, so that bytes are counted as they are requested and not as a pool keeps them. Never
+/// destroyed, and not final: see CountingAllocatorV2. Other libraries call it by its virtual
+/// functions, so that all of a process share one list of scopes per thread.
 class PoolAllocatorV1 : public c10::Allocator {
  public:
   explicit PoolAllocatorV1(c10::Allocator& underlying) : underlying_(underlying) {}
@@ -72,11 +74,11 @@ class PoolAllocatorV1 : public c10::Allocator {
   /// Closes a scope of this or another thread; scopes may close in any order.
   IKEBANA_INLINE virtual void close(OpenPoolScopeV1& scope) noexcept;
 
-  /// The one below the CPU's counting allocator, or without a counting allocator the CPU's, if it
-  /// is a PoolAllocatorV1, of this or another library; else nullptr.
+  /// The allocator below the CPU's counting allocator, or without one the CPU's allocator, if it is
+  /// a PoolAllocatorV1 of this or another library; otherwise null.
   static PoolAllocatorV1* installed() noexcept;
 
-  /// Installs one unless there is one; returns the one that is installed.
+  /// Installs a pool allocator unless there is one; returns the one that is installed.
   static PoolAllocatorV1& install();
 
  private:
@@ -88,14 +90,16 @@ class PoolAllocatorV1 : public c10::Allocator {
   PoolBlockV1& allocate_outside(std::size_t bytes);
   static void free_block(void* data);
 
-  /// The calling thread's scopes. Drops those that were closed since the last call.
+  /// The calling thread's innermost open scope, or null. Drops scopes that were closed since the
+  /// last call.
   static OpenPoolScopeV1* innermost() noexcept;
   struct List {
     std::shared_ptr<OpenPoolScopeV1> first;
     ~List() { top_of_thread() = nullptr; }
   };
   static List& list_of_thread();
-  /// The same without a destructor, so that reading it costs no more than an address.
+  /// The first of the thread's list. It has no destructor, so that reading it costs no more than an
+  /// address.
   static OpenPoolScopeV1*& top_of_thread() noexcept;
 
   c10::Allocator& underlying_;

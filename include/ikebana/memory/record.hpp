@@ -1,5 +1,5 @@
 #pragma once
-// What a history of memory keeps of each allocation.
+// The records of a history of memory: places, blocks and events.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace ikebana {
 
-/// Where the program was when it allocated. Texts are empty where it is not known: the phase and
-/// the unit in steps under Observe<Memory> with `by_phase` or `by_unit`.
+/// The place in the program of an allocation. A text is empty if it is not known: the phase and the
+/// unit are known in steps under Observe<Memory> with `by_phase` or `by_unit`.
 struct MemoryWhere {
   std::string phase;                ///< `data`, `forward`, `backward`, `optimizer`
   std::string unit;                 ///< `block0`
   std::vector<std::string> labels;  ///< of the MemoryScopes of the thread, the innermost first
-  std::vector<std::string> stack;   ///< of functions, the innermost first; where it was asked for
+  std::vector<std::string>
+      stack;  ///< of functions, the innermost first; empty unless it was asked for
 
-  /// `forward of block0, in epoch 3`; without the functions.
+  /// A text such as `forward of block0, in epoch 3`, without the functions.
   std::string text() const;
 };
 
@@ -25,41 +26,43 @@ struct MemoryBlock {
   std::int64_t bytes = 0;     ///< as LibTorch asked for them
   std::uint64_t number = 0;   ///< as MemoryEvent::number
   std::string kind;           ///< as MemoryEvent::kind
-  std::string unit;           ///< whose parameter or gradient it is; otherwise where it was made
-  std::shared_ptr<const MemoryWhere> where;  ///< it was made; never null, shared by equal ones
+  std::string unit;  ///< whose parameter or gradient it is; otherwise the unit in which it was made
+  std::shared_ptr<const MemoryWhere> where;  ///< its place; never null, shared by equal ones
 };
 
 /// One allocation or free, or an allocation that did not fit.
 struct MemoryEvent {
-  /// What happened.
+  /// The kinds of events.
   enum class Action {
     Alloc,       ///< an allocation
     Free,        ///< a free
     OutOfMemory  ///< an allocation that did not fit
   };
   Action action = Action::Alloc;  ///< what happened
-  std::uint64_t address = 0;      ///< 0 of one that did not fit
+  std::uint64_t address = 0;      ///< 0 for an allocation that did not fit
   std::int64_t bytes = 0;         ///< that were asked for
   std::int64_t time_us = 0;       ///< since 1970
-  std::int64_t left = 0;  ///< of one that did not fit: bytes that the limit left; 0 without one
-  /// `parameter` and `gradient`, which a step under `by_unit` tells; `temporary`, freed in the
-  /// phase in which it was allocated; otherwise what its phase leaves: `batch`, `activation`,
-  /// `gradient`, `optimizer state`, with averages. Outside of steps `other`.
+  std::int64_t left =
+      0;  ///< for an allocation that did not fit: bytes that the limit left; 0 without a limit
+  /// `parameter` and `gradient`, if a step under `by_unit` has said so; `temporary` if it was freed
+  /// in the phase in which it was allocated; otherwise what its phase leaves: `batch`,
+  /// `activation`, `gradient`, `optimizer state` with averages. `other` outside of steps.
   std::string kind;
-  std::string unit;          ///< as MemoryBlock::unit
-  std::uint64_t number = 0;  ///< the same of an allocation and its free; 0: allocated before
-  /// Of an allocation where it was made, of a free where it was freed; never null.
+  std::string unit;  ///< as MemoryBlock::unit
+  std::uint64_t number =
+      0;  ///< equal for an allocation and its free; 0: allocated before the history
+  /// The place of the allocation, or of the free; never null.
   std::shared_ptr<const MemoryWhere> where;
 };
 
-/// What a history holds, copied out of it.
+/// A copy of what a history holds.
 struct MemoryRecord {
-  std::string device = "cpu";  ///< as c10::Device::str has it
-  std::int64_t in_use = 0;     ///< bytes when it was copied, all that the process uses
-  std::int64_t before = 0;     ///< of these, bytes that were allocated before the history began
+  std::string device = "cpu";       ///< as c10::Device::str has it
+  std::int64_t in_use = 0;          ///< bytes that the whole process used when it was copied
+  std::int64_t before = 0;          ///< bytes of these that were allocated before the history began
   std::vector<MemoryEvent> events;  ///< the last ones, in the order in which they happened
-  std::vector<MemoryBlock> blocks;  ///< in use, allocated since, by address
-  std::uint64_t dropped = 0;        ///< events that the bound of the history has dropped
+  std::vector<MemoryBlock> blocks;  ///< in use and allocated since, sorted by address
+  std::uint64_t dropped = 0;        ///< events that the history has dropped because of its bound
 };
 
 }  // namespace ikebana

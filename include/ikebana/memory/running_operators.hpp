@@ -1,6 +1,7 @@
 #pragma once
-// Which operators run on this thread, by LibTorch's record functions: unlike an operator mode they
-// begin above autograd, so that what an operator saves is saved while it runs.
+// Knows the operators that run on this thread, by LibTorch's record functions. Unlike an operator
+// mode, these begin above autograd, so that an operator still runs while autograd saves its
+// tensors.
 #include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace ikebana::detail {
 
-/// RAII: while it exists, the operators and the user scopes (RECORD_USER_SCOPE) that begin on this
-/// thread are known. Costs some hundred nanoseconds per operator. Must be destroyed on the thread
+/// RAII: while it exists, it knows the operators and the user scopes (RECORD_USER_SCOPE) that begin
+/// on this thread. Costs some hundred nanoseconds per operator. Must be destroyed on the thread
 /// that made it.
 class RunningOperators {
  public:
@@ -21,7 +22,7 @@ class RunningOperators {
   RunningOperators(const RunningOperators&) = delete;
   RunningOperators& operator=(const RunningOperators&) = delete;
 
-  /// Those that run now, such as `aten::linear > aten::addmm`; empty where none does.
+  /// The operators that run now, such as `aten::linear > aten::addmm`; empty if none runs.
   static std::string operators() { return names_of(at::RecordScope::FUNCTION); }
   /// The user scopes that are open now, such as `encoder > block0`.
   static std::string labels() { return names_of(at::RecordScope::USER_SCOPE); }

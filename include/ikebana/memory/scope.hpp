@@ -1,5 +1,5 @@
 #pragma once
-// The memory of any code: how much it allocates, keeps and takes at its peak.
+// Measures the memory of any code: how much it allocates, keeps and uses at its peak.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/memory_facts.hpp>
@@ -7,13 +7,13 @@
 
 namespace ikebana {
 
-/// RAII: measures the memory of one device from its beginning on, of all threads. Scopes nest, each
-/// with a peak of its own; its label is that of allocations of this thread in a MemoryHistory. The
-/// first one on the CPU installs the counting allocator (bridge/memory.hpp), and what LibTorch
-/// allocated before is not counted: make one early. Destroy it on the thread that made it, the
-/// innermost first, as a variable of a block is. Costs two locks and no allocation but the label.
-/// On an accelerator it does not wait: what the device still computes is allocated already.
-/// Throws Error for a device whose memory LibTorch does not count.
+/// RAII: measures the memory of one device, of all threads, while it exists. Scopes nest, each with
+/// a peak of its own. A MemoryHistory gives allocations of this thread the scope's label. The first
+/// one on the CPU installs the counting allocator (bridge/memory.hpp), and what LibTorch allocated
+/// before is not counted: make one early. Destroy it on the thread that made it, the innermost
+/// first, as a variable of a block is. Costs two locks, and allocates only the label. On an
+/// accelerator it does not wait: what the device still computes is allocated already. Throws Error
+/// for a device whose memory LibTorch does not count.
 class MemoryScope {
  public:
   /// Measures memory of `device` from now on; the label may be empty.
@@ -26,22 +26,22 @@ class MemoryScope {
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;
 
-  /// Bytes that were allocated since and are in use, less those that were there and are freed; may
-  /// be negative.
+  /// Bytes in use now, less the bytes in use when the scope began; may be negative.
   std::int64_t allocated() const { return counter_.now() - before_; }
-  /// The most bytes in use at once since, beyond those that were in use when it began.
+  /// The most bytes in use at once, less the bytes in use when the scope began.
   std::int64_t peak() const { return counter_.peak() - before_; }
-  /// From now on, the peak is that of what follows.
+  /// Begins the peak again from the bytes in use now.
   void reset_peak() { counter_.reset_peak(); }
   /// Bytes in use now, by the whole process.
   std::int64_t in_use() const { return counter_.now(); }
-  /// Bytes in use when it began, by the whole process.
+  /// Bytes in use by the whole process when the scope began.
   std::int64_t before() const { return before_; }
-  /// What is free, on the machine or the device; reserved and fragmented memory of an accelerator.
+  /// The free memory of the machine or the device, and an accelerator's reserved and fragmented
+  /// memory.
   MemoryFacts facts() const;
   /// The label that it was given.
   const std::string& label() const { return label_.text(); }
-  /// `epoch 3: allocated 12.0 MiB, peak 45.7 MiB, on cpu`
+  /// A text such as `epoch 3: allocated 12.0 MiB, peak 45.7 MiB, on cpu`.
   std::string text() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Snapshots of memory in PyTorch's format.
+// Writes snapshots of memory in PyTorch's format.
 #include <filesystem>
 #include <ikebana/memory/history.hpp>
 #include <ikebana/memory/pickle.hpp>
@@ -9,7 +9,7 @@ namespace ikebana {
 namespace detail {
 
 /// Writes a record as `torch.cuda.memory._snapshot()` returns one, with the names, the order and
-/// the types of its fields. On the CPU each block is a segment, since the heap has none.
+/// the types of its fields. On the CPU each block is a segment, since the heap has no segments.
 class Snapshot {
  public:
   explicit Snapshot(const MemoryRecord& record) : record_(record) {}
@@ -41,7 +41,7 @@ class Snapshot {
   void events();
   void entry(const MemoryEvent& event, const char* action);
 
-  /// The innermost first: what it is, functions, labels, then the phase.
+  /// Writes frames, the innermost first: the kind, functions, the unit, the phase, then labels.
   void frames(const std::shared_ptr<const MemoryWhere>& where, const std::string& kind,
               const std::string& unit);
   void frame_list(const MemoryWhere& where, const std::string& kind, const std::string& unit);
@@ -49,7 +49,7 @@ class Snapshot {
 
   void settings();
 
-  static constexpr std::uint64_t first_address = 4096;  // of no block of the heap
+  static constexpr std::uint64_t first_address = 4096;  // no block of the heap has it
   const MemoryRecord& record_;
   Pickle p_;
   std::map<std::tuple<const MemoryWhere*, std::string, std::string>, std::uint32_t> frames_;
@@ -57,10 +57,10 @@ class Snapshot {
 
 }  // namespace detail
 
-/// Writes what a history holds as PyTorch does: `python -m torch.cuda._memory_viz stats FILE` and
-/// `trace FILE` read it, and so does pytorch.org/memory_viz. Kinds, units, phases and labels are
-/// frames, the innermost first. What was allocated before the history is one block. Replaces
-/// `path`. Throws FileFailed.
+/// Writes what a history holds in PyTorch's format: `python -m torch.cuda._memory_viz stats FILE`
+/// and `trace FILE` read it, and so does pytorch.org/memory_viz. Kinds, units, phases and labels
+/// are frames, the innermost first. Memory that was allocated before the history is one block.
+/// Replaces `path`. Throws FileFailed.
 void save_memory_snapshot(const std::filesystem::path& path, const MemoryRecord& record);
 void save_memory_snapshot(const std::filesystem::path& path, MemoryHistory& history);
 

@@ -4,14 +4,12 @@
 
 namespace ikebana {
 
-namespace detail {}  // namespace detail
-
-/// Bytes in use by LibTorch on a device, their peak since the first call for that device or the
-/// last reset, and what the device says of its memory, as a table for people. On the CPU, what was
+/// A table for people: bytes in use by LibTorch on a device, their peak since the first call for
+/// that device or the last reset, and the device's own facts about its memory. On the CPU, memory
 /// allocated before the first MemoryCounter is not counted. Throws Error for a device whose memory
 /// LibTorch does not count.
 std::string memory_summary(c10::Device device = at::kCPU);
-/// From now on, the peak of `memory_summary` is that of what follows.
+/// Begins the peak of `memory_summary` again from the bytes in use now.
 void reset_memory_peak(c10::Device device = at::kCPU);
 
 }  // namespace ikebana

@@ -1,5 +1,5 @@
 #pragma once
-// The policy LabelUnits: the names of units, for what is recorded of a step.
+// The policy LabelUnits: gives the records of a step the names of units.
 #include <concepts>
 #include <ikebana/hooks.hpp>
 #include <utility>
@@ -10,7 +10,7 @@ namespace ikebana {
 /// in which unit a tensor was saved, and LibTorch's profiler in which unit an operator ran. Not in
 /// `ikebana.hpp`. Costs some nanoseconds per unit while nothing records.
 struct LabelUnits {
-  /// It sets the axis observe.
+  /// LabelUnits sets the axis observe.
   using axis = axis::observe;
 };
 

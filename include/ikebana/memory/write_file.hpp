@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// Replaces `path` by a file with the text, or throws FileFailed and leaves it as it was.
+/// Replaces `path` by a file with the text. If it throws FileFailed, the file is as it was.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace ikebana::detail

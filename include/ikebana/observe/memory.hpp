@@ -15,22 +15,25 @@ using bridge::MemoryLimit;
 /// On a CPU, it puts a counting allocator in front of LibTorch's for the whole process; on a GPU,
 /// it reads (and resets) the statistics of LibTorch's caching allocator.
 ///
-/// With one of its fields, `Report::memory` says more (observe/memory_report.hpp). A field that is
-/// off costs one comparison per step, phase and forward of a unit. All may be changed between
-/// steps. Throws BadValue for a `free_below` that cannot be, and for `clean_up` without one.
+/// If one of its fields is set, `Report::memory` has more (observe/memory_report.hpp). A field that
+/// is off costs one comparison per step, phase and forward of a unit. All may be changed between
+/// steps. Throws BadValue for a `free_below` that is negative or more than the device has, and for
+/// `clean_up` without one.
 template <>
 struct Observe<Memory> {
-  /// The peak of each phase, where the peak of the step is, and what is free: some reads of a
-  /// counter, and on Linux of /proc, per step.
+  /// Reports the peak of each phase, the phase of the step's peak, and the free memory. Costs some
+  /// reads of a counter, and on Linux of /proc, per step.
   bool by_phase = false;
-  /// And for each unit the activations that it leaves, and its peaks. On a CPU every allocation of
-  /// the process during the step then also costs some hundred nanoseconds, under a lock.
+  /// Reports the same, and for each unit the activations that it leaves, and its peaks. On a CPU
+  /// every allocation of the process during the step then also costs some hundred nanoseconds,
+  /// under a lock.
   bool by_unit = false;
-  /// Bytes: before a step, where less is free on the machine or its control group, or on the
-  /// device, `clean_up` is called. 0: never.
+  /// In bytes: `clean_up` is called before a step if less is free on the machine or its control
+  /// group, or on the device. 0: never.
   std::int64_t free_below = 0;
-  /// Empty: `bridge::release_cached_memory`, which releases what allocators keep. One of your own
-  /// may drop caches, and call that as well. What it throws, the step throws, and nothing changed.
+  /// Empty: `bridge::release_cached_memory`, which releases what allocators keep. Your own function
+  /// may drop caches, and call that as well. If it throws, the step throws the same and changes
+  /// nothing.
   std::function<void()> clean_up = {};
 };
 
@@ -95,14 +98,15 @@ struct Mechanism<Observe<Memory>> : ObserveHooks {
     return report;
   }
   void check() const;
-  /// How many bytes became free; no value: enough were.
+  /// Cleans up if too little is free. Returns how many bytes became free; no value if enough were
+  /// free.
   std::optional<std::int64_t> clean_up_where_low();
 
   std::optional<bridge::MemoryCounter> counter_;
   std::int64_t uncounted_ = 0;  // allocated before the counting allocator was in place
   c10::Device device_ = at::kCPU;
   const UnitTable* table_ = nullptr;
-  std::unique_ptr<Meter> meter_;  // once a field was set
+  std::unique_ptr<Meter> meter_;  // made once a field is set
 };
 
 }  // namespace ikebana

@@ -12,10 +12,10 @@
 
 namespace ikebana::detail {
 
-/// Between phases, and before and after the forward of each unit, it reads a counter. By unit on a
-/// CPU it also hears each allocation, on the thread that makes it, so that the peak of each forward
-/// and backward is known: which unit a node belongs to follows from when it was made, so nothing is
-/// registered with autograd. While it is open it is this thread's place source.
+/// Reads a counter between phases, and before and after the forward of each unit. By unit on a CPU
+/// it also hears each allocation, on the thread that makes it, so that the peak of each forward and
+/// backward is known. The unit of a node follows from the time at which it was made, so nothing is
+/// registered with autograd. While it is open, it is this thread's place source.
 class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::MemoryPlaceSource {
  public:
   MemoryMeter(c10::Device device, const UnitTable& table, std::int64_t uncounted)
@@ -23,12 +23,12 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   ~MemoryMeter() override { close(); }
 
   /// Allocates all that the report needs. `gathered()` returns the bytes of gathered parameters,
-  /// which are no activations; empty: there are none.
+  /// which are no activations; empty if no parameters are gathered.
   void open(bool by_unit, std::function<std::int64_t()> gathered);
   bool is_open() const { return is_open_; }
-  /// After a step, or an exception in it.
+  /// Ends the reading, after a step or after an exception in it.
   void close() noexcept;
-  /// After `close`. Allocates nothing of its own.
+  /// Returns the report. Call it after `close`. Allocates nothing.
   std::shared_ptr<MemoryReport> finish(const std::optional<std::int64_t>& cleaned_up);
 
   /// RAII: a part of the step. Its activations are known if it does not throw.
@@ -56,7 +56,7 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   };
   bool follows_units() const { return is_open_ && by_unit_ && phase_ == Phase::Forward; }
 
-  /// Tells those that record allocations which are parameters and gradients.
+  /// Tells the observers of allocations which of them are parameters and gradients.
   void describe(const Masters& masters, const StepGradients& gradients) noexcept;
 
   IKEBANA_INLINE bridge::MemoryPlace place() const noexcept override;
@@ -72,13 +72,13 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   void freed(const void*, int64_t) noexcept override {}
   void refused(int64_t, int64_t) noexcept override {}
   void described(const void*, const char*, const char*) noexcept override {}
-  /// Another thread may not read in which phase this one is.
+  /// The phase of an allocation. Another thread may not read the phase of this one.
   Phase phase_of(bool is_of_step) const { return is_of_step ? phase_ : heard_.phase; }
 
-  /// Of a step that is not followed by unit there are no calls.
+  /// The unit that computes now; the root in a step that is not followed by unit.
   std::size_t present_unit() const noexcept { return nodes_.unit(phase_); }
   void raise(std::size_t unit, std::int64_t in_use) noexcept;
-  /// What was in use at most since the last mark belongs to the present phase.
+  /// Counts the peak since the last mark for the present phase.
   void mark();
   std::int64_t without_gathered() const { return counter_.now() - (gathered_ ? gathered_() : 0); }
   void begin_forward();

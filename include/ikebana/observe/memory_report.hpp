@@ -1,5 +1,5 @@
 #pragma once
-// What Observe<Memory> says of a step beyond its peak.
+// The report of Observe<Memory> about a step, beyond its peak.
 #include <array>
 #include <ikebana/bridge/memory_facts.hpp>
 #include <ikebana/hooks/arguments.hpp>
@@ -7,41 +7,42 @@
 
 namespace ikebana {
 
-/// Bytes of one unit in a step. What belongs to no unit is the root's, whose name is empty.
+/// Bytes of one unit in a step. Memory that belongs to no unit is the root's, whose name is empty.
 struct UnitPeak {
   std::string name;               ///< as `named_modules` has it
   std::int64_t activations = 0;   ///< that its forward leaves for backward, in the first microbatch
-  std::int64_t forward_peak = 0;  ///< most in use while its forward computed; 0: it did not
-  std::int64_t backward_peak = 0;  ///< the same of its backward; only on a CPU, elsewhere 0
+  std::int64_t forward_peak = 0;  ///< most in use while its forward computed; 0 if it did not
+  std::int64_t backward_peak = 0;  ///< most in use while its backward computed; 0 except on a CPU
 };
 
-/// The memory of one step on one device, in bytes, all trainers and tensors of the process
-/// included. What a recompute of Checkpoint allocates counts as backward.
+/// The memory of one step on one device, in bytes, including all trainers and tensors of the
+/// process. A recompute of Checkpoint counts as backward.
 struct MemoryReport {
   std::string device = "cpu";      ///< as c10::Device::str has it
   std::int64_t before = 0;         ///< in use when the step began
-  std::int64_t after = 0;          ///< in use when it had ended, its report and outputs included
+  std::int64_t after = 0;          ///< in use when it had ended, including its report and outputs
   std::int64_t peak = 0;           ///< most in use at once, as `Report::peak_bytes`
-  Phase peak_phase = Phase::Data;  ///< in which the peak is
-  std::size_t peak_unit = 0;  ///< index in `units` of whose forward or backward computed at the
-                              ///< peak; 0: no unit's. Of a backward only on a CPU.
+  Phase peak_phase = Phase::Data;  ///< in which the peak occurs
+  /// Index in `units` of the unit whose forward or backward computed at the peak; 0: no unit's. A
+  /// backward is known only on a CPU.
+  std::size_t peak_unit = 0;
   std::array<std::int64_t, 4> phase_peaks = {};  ///< by Phase
   std::vector<UnitPeak> units = {};  ///< under `by_unit`, in the order of registration, root first
   MemoryFacts facts = {};            ///< of the machine or the device, when the step had ended
-  /// Bytes that became free by the clean-up before this step; no value: there was none.
+  /// Bytes that became free by the clean-up before this step; no value without a clean-up.
   std::optional<std::int64_t> cleaned_up = {};
 
   /// The most bytes in use at once in a phase.
   std::int64_t peak_of(Phase phase) const { return phase_peaks[static_cast<std::size_t>(phase)]; }
-  /// For people, with a row for each unit; also by `<<`.
+  /// A text for people, with a row for each unit; `<<` prints it.
   std::string table() const;
 };
 
 namespace detail {
 
-/// `  peak                 45.7 MiB`
+/// A line such as `  peak                 45.7 MiB`.
 std::string bytes_row(const std::string& name, std::int64_t bytes);
-/// The lines of what is known.
+/// A line for each fact that is known.
 std::string facts_rows(const MemoryFacts& facts);
 
 }  // namespace detail

@@ -5,7 +5,7 @@
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/without_values.hpp>
-#include <ikebana/fake/make_fake.hpp>
+#include <ikebana/fake/fake_tensors.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/moved_gradients.hpp>
 #include <ikebana/offload/offload_memory.hpp>

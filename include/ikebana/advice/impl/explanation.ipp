@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// Counts nothing: no step is followed.
+/// A source that counts nothing, for use outside of a step.
 class NoMemory final : public bridge::MemorySource {
  public:
   int64_t now() override { return 0; }

@@ -1,6 +1,6 @@
 #pragma once
+#include <ikebana/advice/result.hpp>
 #include <ikebana/advice/savings.hpp>
-#include <ikebana/advice/table.hpp>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
@@ -18,7 +18,8 @@ IKEBANA_INLINE std::vector<Saving> Savings::all() const {
   auto add = [&](const std::string& policy, std::int64_t peak, std::int64_t percent = 10) {
     if (peak <= e_.peak / 100 * (100 - percent)) list.push_back({policy, peak});
   };
-  // Of what is left in memory then, copies of parameters are a part that is not known.
+  // With masters in files the rest in memory includes copies of parameters, whose size is not
+  // known.
   if (facts_.ran_units && !facts_.masters_in_files) add("Checkpoint<Full>", with_full());
   if (facts_.counts_microbatches && largest_part(2) < largest_part(1)) {
     add("Accumulate<" + std::to_string(2 * facts_.microbatches) + ">",
@@ -39,7 +40,8 @@ IKEBANA_INLINE std::int64_t Savings::least() const {
 IKEBANA_INLINE std::int64_t Savings::with_full() const {
   std::int64_t of_units = 0, gradients = 0, inputs = 0, most = 0;
   for (std::size_t u = 1; u < e_.units.size(); ++u) of_units += e_.units[u].activations;
-  const bool arrive = facts_.microbatches == 1;  // and are not there before
+  const bool arrive =
+      facts_.microbatches == 1;  // gradients arrive during this backward, and none is there before
   for (const UnitRun& run : facts_.unit_runs)
     if (arrive) gradients += e_.units[run.unit].gradients;
   for (const UnitRun& run : facts_.unit_runs) {

@@ -68,7 +68,8 @@ IKEBANA_INLINE void Summary::add_step() {
   result_.gathered = std::max(kept_, marks_.gathered);
   for (std::size_t u = 0; u < units_.size(); ++u) {
     UnitMemory& unit = result_.units[u];
-    const std::int64_t left = marks_.activations.bytes()[u];  // below 0: it moved those of others
+    const std::int64_t left =
+        marks_.activations.bytes()[u];  // below 0 if the unit moved activations of others
     unit.activations = std::max<std::int64_t>(left, 0), result_.activations += left;
     unit.gradients = marks_.gradients[u], result_.gradients += unit.gradients;
   }

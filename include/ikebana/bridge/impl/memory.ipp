@@ -52,7 +52,7 @@ IKEBANA_INLINE bool counted(const at::Tensor& tensor) {
 }
 
 IKEBANA_INLINE std::int64_t uncounted_bytes(const at::Tensor& t) {
-  if (ikebana::detail::is_away(t)) return 0;  // of a maker: made later, and counted then
+  if (ikebana::detail::is_away(t)) return 0;  // a maker's tensor is made later, and counted then
   return t.is_cpu() && !counted(t) ? static_cast<std::int64_t>(t.nbytes()) : 0;
 }
 

@@ -19,7 +19,7 @@ IKEBANA_INLINE void SavedTensorEngineV2::close(OpenSavedTensorScope& scope) noex
 }
 
 // Every program has this function. At -O2 g++ takes each override of `make` that it has seen for
-// one that may be called, and optimises all that is called from there, which is half of the
+// one that may be called, and optimises everything that is called from there, which is half of the
 // library.
 #if defined(__GNUC__) && !defined(__clang__)
 [[gnu::optimize("no-devirtualize")]]

@@ -23,8 +23,8 @@ inline c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
   return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
 }
 
-/// The dtype of 16 bits in which a call on the CPU was asked for; none if it is of another dtype,
-/// or of several, which LibTorch refuses.
+/// The dtype of 16 bits in which a call on the CPU was requested; no value if it has another dtype,
+/// or several, which LibTorch refuses.
 inline std::optional<at::ScalarType> half_type(const c10::OperatorHandle& op,
                                                c10::ArrayRef<c10::IValue> arguments) {
   std::optional<at::ScalarType> half;
@@ -50,8 +50,8 @@ inline bool needs_gradient(const c10::OperatorHandle& op, const torch::jit::Stac
   return needs;
 }
 
-/// Computes a call of 16-bit tensors in FP32 and rounds its results. What it writes to is written
-/// in 16 bits.
+/// Computes a call of 16-bit tensors in FP32 and rounds its results. Arguments to which it writes
+/// are written in 16 bits.
 inline void compute_wide(const c10::OperatorHandle& op, torch::jit::Stack& stack,
                          at::ScalarType type) {
   const c10::impl::ExcludeDispatchKeyGuard as_a_kernel(
@@ -93,8 +93,8 @@ inline void compute_wide(const c10::OperatorHandle& op, torch::jit::Stack& stack
 }
 
 /// LibTorch gives an LSTM to oneDNN by the dtype of its input, and computes one of 16 bits position
-/// by position where oneDNN has none. Autocast gives the layers 16 bits again, which autograd
-/// saves.
+/// by position if oneDNN has no kernel for it. Autocast gives the layers 16 bits again, which
+/// autograd saves.
 inline void compute_lstm(const c10::OperatorHandle& op, torch::jit::Stack& stack,
                          at::ScalarType type) {
   const auto converted = [&](std::size_t n, at::ScalarType from, at::ScalarType to) {
@@ -109,7 +109,7 @@ inline void compute_lstm(const c10::OperatorHandle& op, torch::jit::Stack& stack
 
 /// Called for each operator of `wide_operators` while a scope is open: above autograd, and again in
 /// the place of the kernel (`call_kernel`). Operators in FP32 go on: autocast may call them again
-/// in 16 bits. Those in 16 bits are computed here, unless autograd or an OperatorScope is to see
+/// in 16 bits. Calls in 16 bits are computed here, unless autograd or an OperatorScope has to see
 /// them first.
 inline void call_products(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                           torch::jit::Stack* stack) {
@@ -148,8 +148,8 @@ inline bool register_products() {
   return true;
 }
 
-/// True if LibTorch gives convolutions of this dtype to oneDNN: the question by which it decides
-/// for its products, too, and which the processor, the environment and LibTorch's settings answer.
+/// True if LibTorch gives convolutions of this dtype to oneDNN: LibTorch decides by the same
+/// question for its products, and the processor, the environment and LibTorch's settings answer it.
 inline bool onednn_takes(at::ScalarType type) {
   const auto options = at::TensorOptions(at::kCPU).dtype(type);
   const at::Tensor image = at::empty({1, 32, 8, 8}, options),

@@ -1,13 +1,14 @@
 #pragma once
-// What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
-// others go by a plan.
+// The mechanism of Checkpoint<Budget> and Checkpoint<ActivationBudget>: it measures the first step,
+// and the others follow a plan.
 #include <ikebana/bridge/shared_memory_limit.hpp>
-#include <ikebana/checkpoint/budget/budget_value.hpp>
 #include <ikebana/checkpoint/budget/measurement.hpp>
 #include <ikebana/checkpoint/budget/plans.hpp>
 #include <ikebana/checkpoint/frame/operator_rule.hpp>
+#include <ikebana/checkpoint/frame/recompute.hpp>
 #include <ikebana/checkpoint/frame/segment_frames.hpp>
 #include <ikebana/checkpoint/frame/selective_frame.hpp>
+#include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/hooks/uncounted.hpp>
@@ -16,19 +17,66 @@
 
 namespace ikebana::detail {
 
-/// Runs each outermost unit as the plan has it; units inside belong to it. A step with batches of
-/// sizes that no plan holds for runs every unit as Full, and is measured.
-template <class Policy, Budgeted what>
-class BudgetMechanism : public BudgetValue<Policy, what> {
-  using BudgetValue<Policy, what>::device_;
-  using BudgetValue<Policy, what>::units_;
-  using BudgetValue<Policy, what>::plans_;
-  using BudgetValue<Policy, what>::forced_;
+/// The number that is a template argument of the policy.
+template <class Policy>
+inline constexpr std::int64_t fixed_budget = Dynamic;
+template <template <std::int64_t> class Which, std::int64_t N>
+inline constexpr std::int64_t fixed_budget<Checkpoint<Which<N>>> = N;
 
+/// Runs each outermost unit as the plan says; units inside belong to it. A step with batches of
+/// sizes for which no plan holds runs every unit as Full does, and is measured.
+template <class Policy, Budgeted what>
+class BudgetMechanism : public CheckpointMechanism {
  public:
-  using BudgetValue<Policy, what>::BudgetValue;
-  using BudgetValue<Policy, what>::bytes;
-  using BudgetValue<Policy, what>::describe_values;
+  Policy values;
+  explicit BudgetMechanism(Policy v) : values(v) { bytes(); }
+
+  /// The policy's own values, which ranks compare. `describe` also has the plan.
+  std::string describe_values() const { return "bytes=" + std::to_string(bytes()); }
+  /// The most bytes that a step may have in use, which other policies must not contradict.
+  std::int64_t memory_limit() const
+    requires(what == Budgeted::Peak)
+  {
+    return bytes();
+  }
+  std::int64_t bytes() const {
+    if constexpr (fixed_budget<Policy> != Dynamic) {
+      return fixed_budget<Policy>;
+    } else {
+      if (values.bytes > 0) return values.bytes;
+      throw BadValue(std::string(what == Budgeted::Peak ? "Checkpoint<Budget<>>"
+                                                        : "Checkpoint<ActivationBudget<>>") +
+                     ": bytes is " + std::to_string(values.bytes) +
+                     "; it must be 1 or more, e.g. {.bytes = GiB(8)}.");
+    }
+  }
+
+  std::string describe() const {
+    if (plans_.empty() || !plans_.present().has_plan) return describe_values();
+    const PlannedBatches& one = plans_.present();
+    std::string text = describe_values() + "; " + plan_text(one.plan) + "; " +
+                       (what == Budgeted::Peak ? "peak " : "activations ") +
+                       bytes_text(one.predicted.peak) + ", recomputes " +
+                       std::to_string(one.predicted.time / 1'000'000) + " ms";
+    if (!one.seconds.empty())
+      text += " of " + std::to_string(std::lround(1e3 * predicted_seconds(one.plan))) + " ms";
+    return text;
+  }
+
+  /// For tests and benchmarks. `planned` is what was measured, the present plan, and what it is
+  /// predicted to need. `force` sets another plan for the steps that follow; an empty one ends
+  /// that.
+  const PlannedBatches& planned() const { return plans_.present(); }
+  void force(Plan plan) { forced_ = std::move(plan); }
+  /// Predicts the time of a step by this plan from the steps that were made by the present one.
+  double predicted_seconds(const Plan& plan) const {
+    const PlannedBatches& one = plans_.present();
+    std::vector<double> sorted = one.seconds;
+    if (sorted.empty()) return 0;
+    std::sort(sorted.begin(), sorted.end());
+    const auto recomputes = predict(one.planned, plan).time - one.predicted.time;
+    return sorted[sorted.size() / 2] + 1e-9 * static_cast<double>(recomputes);
+  }
 
   void attach(c10::Device device, const UnitTable& table) {
     CheckpointMechanism::attach(device, table);
@@ -40,8 +88,8 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     uncounted_ = uncounted_bytes(table);
   }
 
-  /// Measures a step that is not planned yet, within the budget where memory can be limited. Where
-  /// that runs into the limit, the step is measured without values, and made by a plan.
+  /// Measures a step that is not planned yet, within the budget if memory can be limited. If that
+  /// meets the limit, the step is measured without values, and made by a plan.
   template <class Core, class Batch, class Next>
   Report around_step(Core& core, const Batch&, Next&& next) {
     try {
@@ -50,7 +98,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
       if (!met_limit_) throw;
     }
     const std::optional<std::int64_t> grows = measured_dry(core, next);
-    if (!grows) this->refuse_limit();
+    if (!grows) refuse_limit();
     return one_step(next, *grows);
   }
   template <class Microbatches>
@@ -97,20 +145,28 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     const Choice choice = std::exchange(choice_, Choice::Keep);
     if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
     if (choice == Choice::Selective)
-      return this->checkpoint_unit(selective_frame(device_, kept_operators_), unit, next,
-                                   std::forward<Args>(args)...);
+      return checkpoint_unit(selective_frame(device_, kept_operators_), unit, next,
+                             std::forward<Args>(args)...);
     if (choice == Choice::Full)
-      return this->checkpoint_unit(full_frame(device_), unit, next, std::forward<Args>(args)...);
+      return checkpoint_unit(full_frame(device_), unit, next, std::forward<Args>(args)...);
     return next(std::forward<Args>(args)...);
   }
 
  private:
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  /// Refuses a budget that is too small even for Full. How much Full needs is not known, because
+  /// the step did not go on.
+  [[noreturn]] void refuse_limit() const {
+    throw OutOfMemory(
+        "Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
+        ", and a step with this batch needs more, even where every unit is "
+        "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
+  }
   struct EndOfStep {
     BudgetMechanism& mechanism;
     ~EndOfStep() { mechanism.end_mode(); }
   };
-  /// Puts the former counter back, also where a step throws.
+  /// Puts the former counter back, also if a step throws.
   struct CounterScope {
     std::optional<bridge::MemoryCounter>& counter;
     std::optional<bridge::MemoryCounter> former;
@@ -134,7 +190,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   void set_limit() {
     if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
   }
-  /// `grows`: bytes of state that the step makes, and that later ones begin with.
+  /// `grows`: bytes of state that the step makes, with which later steps begin.
   template <class Next>
   Report one_step(Next& next, std::int64_t grows) {
     const EndOfStep end{*this};
@@ -146,7 +202,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     return report;
   }
   /// Measures the step on tensors without memory. Returns how many bytes more later steps begin
-  /// with; no value where it needs values, or ranks.
+  /// with; no value if the step needs values or other ranks.
   template <class Core, class Next>
   std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
     if constexpr (plans_dry<Core>) {
@@ -201,8 +257,8 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   bool is_new_microbatch() {
     return std::exchange(microbatch_, *microbatch_of_step_) != *microbatch_of_step_;
   }
-  /// Of the outermost unit that is called now, in its microbatch; `no_limit` where the plan has
-  /// another unit there, and from then on.
+  /// The place in its microbatch of the outermost unit that is called now. Returns `no_limit` if
+  /// the plan has another unit there, and from then on.
   std::size_t next_place(const Unit& unit) {
     if (is_new_microbatch()) units_run_ = 0, frames_.reset();
     const auto& units = plans_.present().planned.units;
@@ -229,18 +285,20 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
     const auto place = std::exchange(place_, nullptr);
     measurement_->gathered(*place, place);
-    return this->checkpoint_unit(rehearsed_frame(device_, measurement_, place), unit, next,
-                                 std::forward<Args>(args)...);
+    return checkpoint_unit(rehearsed_frame(device_, measurement_, place), unit, next,
+                           std::forward<Args>(args)...);
   }
 
+  Plans plans_;
+  Plan forced_;
   std::optional<bridge::MemoryCounter> counter_;
-  std::int64_t uncounted_ = 0;      // of the trainer, by the counter
+  std::int64_t uncounted_ = 0;      // bytes of the trainer that the counter does not count
   std::int64_t level_ = 0;          // bytes in use when the step began
   std::int64_t before_update_ = 0;  // what the step had added when its gradients were complete
   OperatorRule kept_operators_ = matrix_operators;
   StepSizes sizes_;  // of this step
 
-  // Of a step: one of the first two is set while it is made.
+  // The state of a step: one of the first two is set while it is made.
   std::shared_ptr<Measurement> measurement_;
   const Plan* plan_ = nullptr;
   std::optional<bridge::SharedMemoryLimit> limit_;
@@ -249,7 +307,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   std::size_t microbatch_ = 0, units_run_ = 0;
   bool inside_unit_ = false;
   SegmentFrames frames_;
-  // From around_gathered_unit to around_unit.
+  // Passed from around_gathered_unit to around_unit.
   Choice choice_ = Choice::Keep;
   std::shared_ptr<const std::size_t> place_;
 };

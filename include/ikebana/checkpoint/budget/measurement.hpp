@@ -2,26 +2,121 @@
 // Measures a step under Checkpoint<Full>: the peak of each of its moments, and what its units would
 // keep and take.
 #include <ikebana/bridge/memory.hpp>
-#include <ikebana/checkpoint/budget/measured_unit.hpp>
-#include <ikebana/checkpoint/budget/storages.hpp>
+#include <ikebana/checkpoint/budget/plan.hpp>
 #include <ikebana/checkpoint/frame/known_tensors.hpp>
 #include <ikebana/detail/tensors.hpp>
+#include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace ikebana::detail {
 
-/// A step is cut into moments, whose peaks are taken where the next one begins: the forward of each
-/// unit and what follows it, its recompute, its backward, all else. A unit's moments of several
-/// microbatches are one: the largest numbers count.
+/// The storages of tensors. Does not keep their memory, but while the set exists no other storage
+/// gets the address of one of them.
+class StorageSet {
+ public:
+  /// Returns false if the storage is in the set already, or the tensor has no memory.
+  bool add(const at::Tensor& t);
+  template <class Tensors>
+  void add_all(const Tensors& tensors) {
+    for (const at::Tensor& t : tensors) add(t);
+  }
+  void add_all_of(const StorageSet& others);
+  bool has(const at::Tensor& t) const;
+  /// The bytes of the storages that are not in `others`.
+  std::int64_t bytes_beyond(const StorageSet& others) const;
+  std::int64_t bytes() const { return bytes_beyond({}); }
+  std::int64_t bytes_of(const c10::StorageImpl* storage) const;
+  bool has(const c10::StorageImpl* storage) const;
+  /// True if something besides one tensor keeps one of the storages.
+  bool any_is_shared() const;
+  std::size_t size() const { return all_.size(); }
+
+ private:
+  struct One {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    std::int64_t bytes;
+  };
+
+  std::vector<One> all_;
+};
+
+/// The measurements of one recompute of a unit. Bytes are above the level at which it began.
+struct Recomputed {
+  bool is_complete = false;  ///< the rehearsals ended, so all but `rise` and `time` is known
+  std::int64_t rise = 0, rise_selective = 0, rise_whole = 0;
+  std::int64_t keep = 0, selective = 0, selective_unsaved = 0, result = 0;
+  std::int64_t time = 0, time_rest = 0;  ///< nanoseconds
+  std::int64_t time_watched = 0;         ///< with each operator intercepted
+  std::int64_t time_kept = 0;            ///< of the operators that Selective keeps
+  std::int64_t operators = 0;
+  StorageSet saved_inputs;    ///< the arguments that autograd saves
+  bool keeps_result = false;  ///< autograd, or Selective, keeps its result
+
+  /// Adds the time of one of several runs, of which the fastest counts.
+  void add_time(std::int64_t one) { time = time == 0 ? one : std::min(time, one); }
+};
+
+/// The measurements of one unit over all microbatches of a step.
+struct MeasuredUnit {
+  UnitCosts costs;
+  Recomputed sum;  // bytes: the largest; times: the sums
+  bool has_backward = false, is_ordered = true, is_complete = true;
+  int recomputes = 0;
+
+  explicit MeasuredUnit(std::size_t unit);
+  /// `begin`: the level at which the unit's forward began. `input`: what the unit before it
+  /// returned, if nothing else keeps that.
+  void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered,
+           const StorageSet& input, bool joins);
+  UnitCosts result() const;
+};
+
+/// Gives units that do the same the lower quartile of their times: what disturbs the process makes
+/// some times longer, and none shorter. The cost of intercepting an operator is measured over all
+/// units, since it is less than the noise of one unit.
+template <class Kind>
+void set_times(Costs& all, const std::vector<MeasuredUnit>& units, const Kind& kind) {
+  std::int64_t watching = 0, operators = 0;
+  for (const MeasuredUnit& unit : units) {
+    watching += unit.sum.time_watched - unit.sum.time;
+    operators += unit.sum.operators;
+  }
+  watching = std::max<std::int64_t>(watching, 0);
+  auto quartile = [&](std::size_t i, std::int64_t Recomputed::* time) {
+    std::vector<std::int64_t> alike;
+    for (std::size_t j = 0; j < units.size(); ++j)
+      if (kind(units[j].costs.unit) == kind(units[i].costs.unit) &&
+          all.units[j].keep == all.units[i].keep && all.units[j].result == all.units[i].result &&
+          units[j].recomputes == units[i].recomputes)
+        alike.push_back(units[j].sum.*time);
+    const auto lower = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 4);
+    std::nth_element(alike.begin(), lower, alike.end());
+    return *lower;
+  };
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    UnitCosts& unit = all.units[i];
+    unit.time = quartile(i, &Recomputed::time);
+    unit.time_rest = std::max<std::int64_t>(0, quartile(i, &Recomputed::time_rest));
+    const std::int64_t kept = quartile(i, &Recomputed::time_kept);
+    unit.time_selective = std::max<std::int64_t>(0, unit.time - kept);
+    if (operators > 0)  // in forward and in the recompute
+      unit.time_selective += 2 * (watching / operators) * units[i].sum.operators;
+  }
+}
+
+/// Divides a step into moments: the forward of each unit and what follows it, its recompute, its
+/// backward, and the rest. The peak of a moment is read when the next one begins. The moments of a
+/// unit in several microbatches count as one, with the largest numbers.
 class Measurement {
  public:
   /// `level`: the bytes in use when the step began.
   Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level);
 
   void begin_microbatch();
-  /// An outermost unit is called. Returns its place among those of the microbatch; no value where
-  /// an earlier microbatch called another one there.
+  /// An outermost unit is called. Returns its place among the units of the microbatch; no value if
+  /// an earlier microbatch called another unit there.
   template <class... Args>
   std::optional<std::size_t> begin_forward(std::size_t unit, const Args&... args) {
     const std::size_t place = calls_.size();
@@ -41,7 +136,7 @@ class Measurement {
     calls_.back().begin = now();
     return place;
   }
-  /// Its parameters are gathered. `alive`: exists as long as what its backward needs.
+  /// The unit's parameters are gathered. `alive` exists as long as what its backward needs.
   void gathered(std::size_t place, const std::shared_ptr<const std::size_t>& alive);
   template <class Result>
   void end_forward(std::size_t place, const Result& result) {
@@ -63,16 +158,16 @@ class Measurement {
   void end_recompute(std::size_t place, const Recomputed& seen);
   /// The last backward has ended.
   void begin_update() { enter(Part::Update, 0); }
-  /// The step has ended; `outputs` bytes are in its report. From now on nothing is measured.
+  /// The step has ended; `outputs` bytes are in its report. Nothing is measured from now on.
   void end_step(std::int64_t outputs) { end(now() - outputs); }
-  /// The same of a dry step, where all that an update allocates is there. Returns how many bytes
+  /// A dry step has ended, in which all that an update allocates is in use. Returns how many bytes
   /// more a later step begins with, at most.
   std::int64_t end_dry_step(std::int64_t before_update);
   std::int64_t bytes_now() const { return now(); }
   void close() noexcept { is_open_ = false; }
 
-  /// Bytes are relative to those in use when a step begins. `kind(unit)` is equal for units that do
-  /// the same, whose times are then taken together.
+  /// The costs of all units; bytes are relative to the level when a step begins. `kind(unit)` is
+  /// equal for units that do the same, whose times are then taken together.
   template <class Kind>
   Costs costs(const Kind& kind) const {
     Costs all;
@@ -88,7 +183,7 @@ class Measurement {
       all.units.back().input = all.units.back().unsaved = 0;
     return all;
   }
-  /// What Full keeps from forward to backward: the inputs of the units.
+  /// The bytes that Full keeps from forward to backward: the inputs of the units.
   std::int64_t inputs() const { return max_inputs_; }
   bridge::MemoryCounter& counter() { return counter_; }
   c10::Device device() const { return device_; }
@@ -98,23 +193,23 @@ class Measurement {
   struct Call {
     bool is_released = false;
     StorageSet inputs, joined;
-    /// Of the results of the unit before it, those that it takes.
+    /// The results of the unit before it that are arguments of this one.
     std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensors;
     std::weak_ptr<const std::size_t> alive;
     std::int64_t begin = 0, gathered = 0;
 
     void join(const at::Tensor& t);
-    /// Something else than these holders keeps one of them.
+    /// True if more than these holders keep one of `tensors`.
     bool is_held(std::size_t holders) const;
   };
   std::int64_t now() const { return counter_.now() - level_; }
-  /// `grown`: bytes of state, which a later step has from its beginning.
+  /// `grown`: bytes of state that a later step has from its beginning.
   void end(std::int64_t grown);
   /// The peak so far belongs to the present moment; a new one begins.
   void enter(Part part, std::size_t place);
   std::int64_t& peak_of(Part part, std::size_t place);
-  /// In the backward of a microbatch, which needs each unit once, the last one first. Then what
-  /// units keep is released when the unit before them is recomputed.
+  /// True in the backward of a microbatch that needs each unit once, the last one first. What a
+  /// unit keeps is then released when the unit before it is recomputed.
   bool is_in_order(std::size_t place);
   c10::Device device_;
   bridge::MemoryCounter counter_;
@@ -132,8 +227,8 @@ class Measurement {
 };
 
 class Frame;
-/// A frame that measures its recompute (checkpoint/budget/rehearsed_frame.hpp). Null if gradients
-/// are disabled.
+/// Makes a frame that measures its recompute (checkpoint/budget/rehearsed_frame.hpp). Returns null
+/// if gradients are disabled.
 std::shared_ptr<Frame> rehearsed_frame(c10::Device device, std::shared_ptr<Measurement> measurement,
                                        std::shared_ptr<const std::size_t> place);
 

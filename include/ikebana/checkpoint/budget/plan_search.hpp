@@ -1,14 +1,54 @@
 #pragma once
-// The fastest plan within a budget, by dynamic programming over the units in the order of forward.
-#include <ikebana/checkpoint/budget/plan_bounds.hpp>
+// Finds the fastest plan within a budget, by dynamic programming over the units in the order of
+// forward.
+#include <ikebana/checkpoint/budget/plan.hpp>
 #include <optional>
 
 namespace ikebana::detail {
 
+/// Lower bounds of a plan's time, by Lagrangian relaxation: if a byte cost `price`, each unit alone
+/// would choose what is cheapest. The cost of the units up to some place, less the price of the
+/// bytes that may be kept there, is never above their time in a plan within the budget. The search
+/// drops plans that cannot become the fastest one.
+class PlanBounds {
+ public:
+  PlanBounds() = default;
+  PlanBounds(const Costs& costs, std::int64_t budget);
+
+  /// The least time of the units after the first `done`, if these keep `kept` bytes.
+  std::int64_t least_time(std::size_t done, std::int64_t kept) const;
+
+ private:
+  struct Priced {
+    double price;               // nanoseconds per byte
+    std::vector<double> least;  // time of the units from each on, if nothing is kept before
+  };
+  static constexpr std::size_t max_prices = 24;
+
+  /// The time that the unit adds to a plan. In a segment the unit before it is recomputed to its
+  /// end.
+  static std::int64_t time(const Costs& costs, std::size_t i, Choice choice);
+  template <class F>
+  static void each_choice(const Costs& costs, std::size_t i, F&& f) {
+    for (const Choice choice : {Choice::Keep, Choice::Selective, Choice::Full, Choice::Joined})
+      if (costs.units[i].allows(choice) && (choice != Choice::Joined || i > 0))
+        f(static_cast<double>(costs.units[i].kept(choice)),
+          static_cast<double>(time(costs, i, choice)));
+  }
+  /// The smallest peak between the first `done` units and the end of the next one, beyond what
+  /// these `done` keep.
+  static std::int64_t least_peak(const Costs& costs, std::size_t done);
+  static double cheapest(const Costs& costs, std::size_t i, double price);
+  /// The prices at which a unit changes its choice, at most `max_prices` of them.
+  static std::vector<double> prices(const Costs& costs);
+
+  std::vector<Priced> all_;
+};
+
 /// Finds plans. After the first units a plan is described by two numbers, the bytes that it keeps
-/// and its time: of those that need more of both than another, none can be part of the best. Which
-/// bytes may be kept depends on earlier units alone, so this is exact. Costs the square of the
-/// number of units, times how many such pairs there are.
+/// and its time. A plan that needs more of both than another one cannot be part of the best. The
+/// bytes that may be kept depend on earlier units alone, so this is exact. Costs the square of the
+/// number of units, times the number of such pairs.
 class PlanSearch {
  public:
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
@@ -16,18 +56,19 @@ class PlanSearch {
   PlanSearch(const Costs& costs, std::int64_t budget, const PlanBounds& bounds,
              std::int64_t slowest, std::size_t states);
 
-  /// The fastest; of equally fast ones that which keeps least. None within the budget: no value.
+  /// The fastest plan; of equally fast ones the one that keeps least. No value if none is within
+  /// the budget.
   std::optional<Plan> best() const;
 
  private:
   /// A plan of the first units, as the last step that led to it.
   struct State {
     std::int64_t kept = 0, time = 0;
-    std::size_t units = 0, index = 0;  // the state before: of how many units, and which
+    std::size_t units = 0, index = 0;  // the state before: how many units it has, and its index
     Choice choice = Choice::Keep;      // of the first unit that was added
   };
 
-  /// One unit, or several in a segment, that follow those of a plan.
+  /// One unit, or several in a segment, that follow the units of a plan.
   struct Addition {
     Choice choice;
     std::int64_t peak, kept, time;
@@ -35,14 +76,15 @@ class PlanSearch {
 
   /// Adds the unit, or the segments that begin with it, to all plans of the `done` before it.
   void extend(std::size_t done);
-  /// Of two units and more.
+  /// The segments of two units and more that begin with `first`.
   std::vector<Addition> segments_from(std::size_t first) const;
-  /// Returns false where it is too slow: a longer segment is then, too, since no unit is cheaper
-  /// than its bound.
+  /// Returns false if the plan is too slow. A longer segment is then too slow as well, since no
+  /// unit is cheaper than its bound.
   bool add(std::size_t from, std::size_t index, std::size_t to, const Addition& added);
-  /// Leaves those that no other one beats, ordered by bytes; at most `max_states_` of them.
+  /// Leaves the states that no other one beats, ordered by bytes, at most `max_states_` of them.
   void select(std::size_t done);
-  /// Leaves the one that keeps least, with which most is possible, and the most promising others.
+  /// Leaves the state that keeps least, from which most plans are possible, and the most promising
+  /// others.
   void select_promising(std::vector<State>& states, std::size_t done) const;
 
   const Costs& costs_;
@@ -53,11 +95,11 @@ class PlanSearch {
   std::vector<std::vector<State>> states_;  // by number of units
 };
 
-/// The fastest plan whose peak is within the budget; no value where there is none.
+/// The fastest plan whose peak is within the budget; no value if there is none.
 std::optional<Plan> best_plan(const Costs& costs, std::int64_t budget);
 
-/// The smallest budget within which there is a plan. Bisects: the plan that keeps least is enough
-/// to know whether there is one.
+/// The smallest budget within which there is a plan. Bisects: the plan that keeps least shows
+/// whether there is one.
 std::int64_t smallest_budget(const Costs& costs);
 
 }  // namespace ikebana::detail

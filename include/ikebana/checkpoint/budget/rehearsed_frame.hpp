@@ -1,13 +1,12 @@
 #pragma once
-// A frame that measures its recompute: rehearses it before, to the end.
+// A frame that measures its recompute: before it, it rehearses the recompute to the end.
 #include <ikebana/checkpoint/budget/measurement.hpp>
-#include <ikebana/checkpoint/frame/frame.hpp>
-#include <ikebana/checkpoint/frame/operator_rule.hpp>
+#include <ikebana/checkpoint/frame/selective_frame.hpp>
 
 namespace ikebana::detail {
 
-/// Nanoseconds until now. Waits for the device: only what is measured does. Without values, those
-/// that operators of these sizes take, about.
+/// Measures nanoseconds. Waits for the device, which only measured steps do. In a step without
+/// values it reads an estimate of the time that operators of these sizes take.
 class Stopwatch {
  public:
   explicit Stopwatch(c10::Device device) : device_(device) { restart(); }
@@ -20,16 +19,17 @@ class Stopwatch {
   std::int64_t begin_;
 };
 
-/// The operator mode of a rehearsal: which outputs Selective would keep, and how long it takes to
-/// compute them. Keeps none of them.
+/// The operator mode of a rehearsal. Finds out which outputs Selective would keep, and how long it
+/// takes to compute them. Keeps none of them.
 class WatchOperators : public bridge::OperatorMode {
  public:
   WatchOperators(bridge::MemoryCounter& counter, c10::Device device);
 
   IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
-  /// The last tensor that autograd saves is there. Selective keeps nothing of what follows.
+  /// The last tensor that autograd saves has been computed. Selective keeps nothing of what
+  /// follows.
   void filled();
-  /// The end of the unit: bytes first, which the caller then releases.
+  /// The unit has ended. Reads the bytes first, since the caller releases `results` then.
   void end_bytes(Recomputed& seen, const std::vector<at::Tensor>& saved,
                  std::vector<at::Tensor>& results, const StorageSet& inputs);
   void end_times(Recomputed& seen) const;
@@ -43,7 +43,8 @@ class WatchOperators : public bridge::OperatorMode {
   void lap();
   /// Selective may have to keep a copy of an output that is written to.
   void write(bridge::OperatorCall& call);
-  /// During a recompute all that it keeps is there from the beginning.
+  /// Computes the bytes of Selective. During a recompute all that it keeps is there from the
+  /// beginning.
   void set_selective(Recomputed& seen, const StorageSet& saved, const StorageSet& results);
 
   bridge::MemoryCounter& counter_;
@@ -58,11 +59,11 @@ class WatchOperators : public bridge::OperatorMode {
   std::size_t laps_to_fill_ = 0;
 };
 
-/// Keeps nothing, as Full, and rehearses each recompute: once for bytes, and then, since kernels
-/// and pages are warm by now, several times for the time of its operators and its own.
+/// Keeps nothing, as Full does, and rehearses each recompute: once for bytes, and then, with warm
+/// kernels and pages, several times for the times of its operators and of the whole.
 class RehearsedFrame final : public Frame {
  public:
-  /// `place`: as long as a frame has it, there is a backward.
+  /// `place`: as long as a frame holds it, a backward is possible.
   RehearsedFrame(c10::Device device, std::shared_ptr<Measurement> measurement,
                  std::shared_ptr<const std::size_t> place)
       : Frame(device), measurement_(std::move(measurement)), place_(std::move(place)) {}
@@ -74,8 +75,8 @@ class RehearsedFrame final : public Frame {
                                        Rehearse rehearse) override;
   IKEBANA_INLINE void after_recompute() override;
 
-  /// With its operators watched and without, in turn: what disturbs the process hardly disturbs
-  /// all.
+  /// Runs it with its operators watched and without, in turn: a disturbance of the process hardly
+  /// affects all runs.
   bool timed(Rehearse rehearse);
   using Read = c10::function_ref<void(const Tensors& saved, Tensors& results)>;
   bool watched(Rehearse rehearse, Read read);

@@ -1,8 +1,8 @@
 #pragma once
-// Whether a recompute draws the random numbers of its forward. They are replayed by setting the
+// Checks that a recompute draws the random numbers of its forward. They are replayed by setting the
 // default generators back, and these belong to the process: if another thread draws from one while
-// a unit that draws runs, the recompute gets other numbers. That is found by comparing where the
-// generator is at each operator that draws from it.
+// a unit that draws runs, the recompute gets other numbers. This is found by comparing the
+// generator's position at each operator that draws from it.
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/detail/form.hpp>
@@ -11,15 +11,15 @@
 
 namespace ikebana::detail {
 
-/// One operator that may draw from the default generators, those from which it drew, and where they
-/// were.
+/// A call of an operator that may draw from the default generators, with the generators from which
+/// it drew, and their positions.
 struct RandomCall {
   bridge::RngSet from;
   bridge::RngPositions before, after;
 };
 
-/// Computes the call of an operator that may draw; `from` is empty where it did not, or where it
-/// drew from a generator that it was given. No other unit draws between the two positions.
+/// Computes the call of an operator that may draw. `from` is empty if it did not draw, or drew from
+/// a generator that it was given. No other unit draws between the two positions.
 RandomCall computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state);
 
 /// The operator mode of a unit's forward.
@@ -34,8 +34,8 @@ class RecordDraws : public bridge::OperatorMode {
   std::vector<RandomCall>& draws_;
 };
 
-/// The operator mode of a unit's recompute. Throws where an operator draws other numbers than it
-/// did in forward.
+/// The operator mode of a unit's recompute. Throws if an operator draws other numbers than it did
+/// in forward.
 class CompareDraws : public bridge::OperatorMode {
  public:
   /// Thrown at first: recompute again. No std::exception, so that a model's handlers do not catch
@@ -46,7 +46,7 @@ class CompareDraws : public bridge::OperatorMode {
 
   void begin_unit(const bridge::RngAutocastState& state, const std::vector<RandomCall>& draws,
                   const std::string& unit);
-  /// Called where the operator's numbers are kept from forward, and were not drawn.
+  /// Called if the operator's numbers are kept from forward, and were not drawn.
   void is_kept() { kept_ = true; }
 
   IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
@@ -58,7 +58,7 @@ class CompareDraws : public bridge::OperatorMode {
   const bridge::RngAutocastState* state_ = nullptr;
   const std::vector<RandomCall>* draws_ = nullptr;
   const std::string* unit_ = nullptr;
-  std::size_t next_ = 0;  // of those of forward
+  std::size_t next_ = 0;  // index in the draws of forward
   bool is_last_, kept_ = false;
 };
 

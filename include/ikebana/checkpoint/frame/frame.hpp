@@ -1,23 +1,81 @@
 #pragma once
 // Non-reentrant activation checkpointing: forward keeps the inputs, and backward recomputes when it
 // first needs a saved tensor. Frames nest: the inputs of an inner frame are saved by autograd
-// inside the outer frame, so the outer frame drops and recomputes them too.
+// inside the outer frame, so the outer frame drops and recomputes them too. Each tensor that
+// autograd saves has a slot: forward records its shape, dtype and version, and a recompute fills in
+// the tensor, once per backward.
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/frame/draws.hpp>
 #include <ikebana/checkpoint/frame/known_tensors.hpp>
-#include <ikebana/checkpoint/frame/saved_inputs.hpp>
-#include <ikebana/checkpoint/frame/slots.hpp>
-#include <ikebana/checkpoint/frame/versions.hpp>
+#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
 
+/// The slots of one frame.
+class Slots {
+ public:
+  /// In forward: adds a slot with the tensor's shape, dtype and version; does not keep the tensor.
+  std::size_t add(const at::Tensor& t);
+  std::size_t size() const { return signatures_.size(); }
+
+  /// In recompute: appends the tensor of the next slot. Throws BadRecompute if forward saved a
+  /// tensor of another shape or dtype there.
+  void fill(std::vector<at::Tensor>& tensors, const at::Tensor& t, const std::string& unit) const;
+  /// After recompute: stores the tensors for the graph task. Throws BadRecompute if they are fewer
+  /// than forward saved.
+  void store(int task, std::vector<at::Tensor> tensors, const std::string& unit);
+  bool filled(int task);
+  /// The slot's tensor; undefined if this backward has not recomputed yet. Throws BadRecompute if
+  /// the tensor was changed in place after forward, or recompute, saved it.
+  at::Tensor get(int task, std::size_t slot, const std::string& unit);
+  /// A node released its saved tensor: frees the recomputed one, so that memory falls during the
+  /// unit's backward.
+  void release(std::size_t slot);
+  void forget(int task);
+  [[noreturn]] static void throw_modified(const std::string& unit);
+
+ private:
+  struct Signature {
+    c10::DimVector sizes;
+    at::ScalarType dtype;
+    Version version;
+  };
+  struct Value {
+    at::Tensor tensor;
+    Version version;
+  };
+  static std::string text(at::IntArrayRef sizes, at::ScalarType dtype);
+
+  std::vector<Signature> signatures_;
+  std::map<int, std::vector<Value>> filled_;  // by graph task
+  std::mutex mutex_;
+};
+
+/// An autograd function that saves the inputs of a unit for backward and computes nothing. Autograd
+/// then checks their versions, and the hooks of an outer frame apply to them.
+struct SaveInputs : torch::autograd::Function<SaveInputs> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& token,
+                            at::TensorList inputs);
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list);
+
+  /// An empty tensor whose grad_fn keeps `inputs`.
+  static at::Tensor save(at::TensorList inputs);
+  static std::vector<at::Tensor> load(const at::Tensor& holder);
+};
+
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
 /// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
-/// Its hooks share ownership of it, so it exists as long as the graph. Of forward it keeps nothing
-/// besides the inputs; the classes derived from it keep more (SelectiveFrame), or measure
-/// (RehearsedFrame).
+/// Its hooks share ownership of it, so it exists as long as the graph. It keeps nothing of forward
+/// besides the inputs; derived classes keep more (SelectiveFrame), or measure (RehearsedFrame).
 class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -27,8 +85,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   explicit Frame(c10::Device device) : device_(device) {}
 
   /// Call before a unit's forward, because that may itself start a backward, and outside of
-  /// ForwardScope, because an outer frame must see the inputs that are saved: those arguments that
-  /// this frame does not know already.
+  /// ForwardScope, because an outer frame must see the inputs that are saved. These are the
+  /// arguments that this frame does not know already.
   void begin_unit(std::shared_ptr<const RecomputedUnit> unit, const Tensors& arguments,
                   Recompute recompute);
   /// RAII around the unit's forward.
@@ -47,7 +105,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   };
   /// Call after the unit's forward.
   void end_unit();
-  /// Adds an argument or result of a unit: it needs not be saved when another unit of this frame
+  /// Adds an argument or result of a unit: it need not be saved when another unit of this frame
   /// takes it as an argument.
   void add_known(const at::Tensor& t) { known_.add(t); }
   /// Call if no further unit will join the frame.
@@ -61,8 +119,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> make() override;
 
  protected:
-  /// Recomputes to the end and returns what autograd saves; no value where other random numbers
-  /// were drawn than in forward.
+  /// Recomputes to the end and returns what autograd saves; no value if other random numbers were
+  /// drawn than in forward.
   using Rehearse = c10::function_ref<std::optional<Tensors>(Tensors& results)>;
   /// One run of all units, whose operators `mode` sees, unless it is null.
   using Run = c10::function_ref<void(bridge::OperatorMode* mode)>;
@@ -71,14 +129,14 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   const std::string& name() const;
 
  private:
-  /// What sees the operators of a unit's forward, in forward; may be null.
+  /// The mode that sees the operators of a unit's forward, in forward; may be null.
   IKEBANA_INLINE virtual bridge::OperatorMode* record();
   /// Calls `run` once, in a recompute.
   IKEBANA_INLINE virtual void replay(CompareDraws& draws, Run run);
   IKEBANA_INLINE virtual void forward_ended();
   /// No other backward will recompute.
   IKEBANA_INLINE virtual void clear();
-  /// Whether a recompute goes on when it has filled all slots.
+  /// True if a recompute goes on after it has filled all slots.
   IKEBANA_INLINE virtual bool goes_on();
   IKEBANA_INLINE virtual void before_recompute(const std::vector<Tensors>& inputs,
                                                Rehearse rehearse);
@@ -94,7 +152,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     at::Tensor saved_inputs;                    // holder made by SaveInputs
     std::vector<std::size_t> argument_indices;  // into the frame's known tensors, or `undefined`
     Recompute recompute;
-    bridge::RngSet rng_moved = {};  // not known before the forward ended: both
+    bridge::RngSet rng_moved = {};  // both, until the forward has ended
     std::vector<RandomCall> draws = {};
   };
   struct SlotHooks;
@@ -102,8 +160,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
   at::Tensor unpack(std::size_t slot);
   void recompute(int task);
-  /// Runs the units and returns what autograd saves; nothing if that must be repeated, because
-  /// other random numbers were drawn than in forward. `results`: of a run to the end.
+  /// Runs the units and returns what autograd saves; no value if the run must be repeated, because
+  /// other random numbers were drawn than in forward. `results`: set by a run to the end.
   std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt,
                                         Tensors* results = nullptr);
   void run_units(const std::vector<Tensors>& inputs, FillSlots& fill, Tensors* last_results);
@@ -112,13 +170,14 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::vector<UnitCall> units_;
   std::string joined_names_;      // of several units
   KnownTensors known_;            // inputs and results, in the order in which recompute has them
-  std::size_t last_results_ = 0;  // where the results of the last unit start in known_
+  std::size_t last_results_ = 0;  // index in known_ of the first result of the last unit
   Slots slots_;
   std::mutex mutex_;
   std::atomic<bool> backward_started_ = false;
 };
 
-/// Null if gradients are disabled.
+/// Makes a frame that keeps nothing but the inputs of its units. Returns null if gradients are
+/// disabled.
 std::shared_ptr<Frame> full_frame(c10::Device device);
 
 }  // namespace ikebana::detail

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of forward that are recognised later, without keeping them.
+// Recognises tensors of forward later, without keeping them.
 #include <ikebana/detail/tensor_version.hpp>
 #include <vector>
 
@@ -11,7 +11,7 @@ class KnownTensors {
   void add(const at::Tensor& t) { all_.push_back({Weak(t.getIntrusivePtr()), Version(t)}); }
   std::size_t size() const { return all_.size(); }
   void clear() { all_.clear(); }
-  /// Its place in the order of `add`; `size()` where it is not known.
+  /// The tensor's place in the order of `add`; `size()` if it is not known.
   std::size_t index_of(const at::Tensor& t) const;
   bool has(const at::Tensor& t) const { return index_of(t) < size(); }
 

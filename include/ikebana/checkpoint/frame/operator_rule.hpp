@@ -1,10 +1,13 @@
 #pragma once
-// Rules for which operators a selective checkpoint keeps.
+// Rules that choose the operators whose outputs a selective checkpoint keeps.
 #include <ikebana/bridge/custom_operator.hpp>
-#include <ikebana/checkpoint/frame/record.hpp>
 #include <string_view>
 
 namespace ikebana {
+
+/// Returns true for the operators whose outputs `Checkpoint<Selective>` keeps. It may look at the
+/// operator's name, schema and arguments.
+using OperatorRule = std::function<bool(const bridge::OperatorCall&)>;
 
 namespace detail {
 /// Operators below autograd, where `linear` is `mm` or `addmm`, and attention is one of its kernels

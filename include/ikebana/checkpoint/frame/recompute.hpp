@@ -41,7 +41,7 @@ class CheckpointMechanism : public CheckpointHooks {
   void attach(c10::Device device, const UnitTable& table);
 
  protected:
-  /// Runs the unit in a frame of its own; without one where it is null.
+  /// Runs the unit in this frame, or without a frame if it is null.
   template <class Next, class... Args>
   auto checkpoint_unit(const std::shared_ptr<Frame>& frame, const Unit& unit, const Next& next,
                        Args&&... args) {

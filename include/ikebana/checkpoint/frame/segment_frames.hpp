@@ -25,7 +25,7 @@ class SegmentFrames {
   void reset() noexcept { last_.reset(); }
 
  private:
-  /// The frame of the unit before, which another unit may join; null where none may.
+  /// The frame of the unit before, if another unit may join it; otherwise null.
   std::shared_ptr<Frame> open_frame(std::size_t max_units) const;
   /// True if an argument is a tensor that the previous unit returned.
   template <class... Args>

@@ -1,12 +1,113 @@
 #pragma once
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/fake/fake_mode.hpp>
-#include <ikebana/fake/fake_sparse.hpp>
-#include <ikebana/fake/layer_shape_rules.hpp>
 #include <ikebana/fake/operator_cost.hpp>
+#include <ikebana/fake/shape_rules.hpp>
+
+namespace ikebana::bridge::detail {
+
+inline bool takes_sparse(const OperatorCall& call) {
+  bool any = false;
+  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
+    any = any || (t.defined() && t.layout() == at::kSparse);
+  });
+  return any;
+}
+
+inline bool returns_tensors(const OperatorCall& call) {
+  for (const auto& result : call.schema().returns())
+    if (result.type()->isSubtypeOf(c10::TensorType::get())) return true;
+  return false;
+}
+
+/// A sparse tensor as `like`, whose indices and values are fake, with so many rows of values.
+inline at::Tensor fake_sparse(FakeTensors& tensors, const at::Tensor& like, std::int64_t rows,
+                              bool is_coalesced) {
+  std::vector<std::int64_t> of_values = like._values().sizes().vec();
+  of_values[0] = rows;
+  const at::Tensor indices = tensors.make({like.sparse_dim(), rows}, at::kLong, like.device());
+  const at::Tensor values = tensors.make(of_values, like.scalar_type(), like.device());
+  return at::_sparse_coo_tensor_with_dims_and_tensors(
+      like.sparse_dim(), like.dense_dim(), like.sizes(), indices, values,
+      like.options().layout(at::kSparse), is_coalesced);
+}
+
+}  // namespace ikebana::bridge::detail
 
 namespace ikebana::bridge {
+
+/// Calls an operator that makes a sparse tensor, reads its parts or numbers, coalesces or copies
+/// it, or adds two of them. Returns false for any other operator. How many rows remain when equal
+/// ones are added up depends on values, so the largest possible number is assumed.
+inline bool call_on_sparse(OperatorCall& call, const FakeOperator& op, FakeTensors& tensors) {
+  const std::string& name = call.name().name;
+  if (name == "aten::_sparse_coo_tensor_with_dims_and_tensors") return call.compute(), true;
+  if (!detail::takes_sparse(call)) return false;
+  if (op.is_composite && !call.op().hasKernelForDispatchKey(c10::DispatchKey::SparseCPU))
+    return false;
+  if (op.is_view || name == "aten::_indices" || name == "aten::_values" ||
+      !detail::returns_tensors(call))
+    return call.compute(), true;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const at::Tensor self = detail::tensor_at(call, 0);
+  if (name == "aten::_coalesce" || name == "aten::clone") {
+    const bool is_coalesced = name == "aten::_coalesce" || self.is_coalesced();
+    return call.replace({detail::fake_sparse(tensors, self, self._nnz(), is_coalesced)}), true;
+  }
+  if (name != "aten::add" && name != "aten::add_") return false;
+  const at::Tensor other = detail::tensor_at(call, 1);
+  if (!other.is_sparse() || !self.is_sparse()) return false;
+  const at::Tensor sum = detail::fake_sparse(tensors, self, self._nnz() + other._nnz(),
+                                             self.is_coalesced() && other.is_coalesced());
+  if (name == "aten::add") return call.replace({sum}), true;
+  self.unsafeGetTensorImpl()->shallow_copy_from(sum.getIntrusivePtr());
+  return call.replace({self}), true;
+}
+
+/// Calls an operator on meta tensors that stand for its arguments, to see what it returns.
+/// Arguments that share memory have counterparts that share memory, so that a view among the
+/// results is recognised.
+struct MetaCall {
+  explicit MetaCall(const OperatorCall& call);
+  c10::IValue of(const std::string& name, const c10::IValue& value);
+  at::Tensor of(const at::Tensor& t);
+  c10::Storage storage_of(const at::Tensor& t);
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
+  std::vector<c10::IValue> results;
+};
+
+inline MetaCall::MetaCall(const OperatorCall& call) {
+  const auto& arguments = call.schema().arguments();
+  torch::jit::Stack stack;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    stack.push_back(of(arguments[i].name(), call.arguments()[i]));
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  call.op().callBoxed(stack);
+  results.assign(stack.begin(), stack.end());
+}
+
+inline c10::IValue MetaCall::of(const std::string& name, const c10::IValue& value) {
+  if (name == "device") return c10::Device(at::kMeta);
+  if (name == "pin_memory" || value.isGenerator()) return {};
+  return ikebana::detail::with_tensors(value, [&](const at::Tensor& t) { return of(t); });
+}
+
+inline at::Tensor MetaCall::of(const at::Tensor& t) {
+  for (const auto& [given, meta] : pairs)
+    if (given.is_same(t)) return meta;
+  return pairs.emplace_back(t, ikebana::detail::tensor_over(storage_of(t), t)).second;
+}
+
+inline c10::Storage MetaCall::storage_of(const at::Tensor& t) {
+  for (const auto& [given, meta] : pairs)
+    if (ikebana::detail::same_storage(given, t)) return meta.storage();
+  return c10::Storage(c10::Storage::use_byte_size_t(), t.storage().nbytes(),
+                      at::DataPtr(nullptr, c10::Device(at::kMeta)), c10::GetAllocator(at::kMeta),
+                      true);
+}
 
 IKEBANA_INLINE void FakeTensorMode::call(OperatorCall& call) {
   const FakeOperator& op = found(call);
@@ -177,6 +278,12 @@ IKEBANA_INLINE void FakeTensorMode::grow_out(OperatorCall& call, const FakeOpera
     if (out.numel() == 0) pass_layout(out, make(shape, out.device()));
   }
   call.replace(written(call, op));
+}
+
+IKEBANA_INLINE at::Tensor FakeTensorMode::make(const Shape& shape, c10::Device device) {
+  const c10::DimVector contiguous = c10::contiguous_strides(shape.sizes);
+  return make(shape.sizes, shape.strides.empty() ? at::IntArrayRef(contiguous) : shape.strides,
+              shape.type, device, static_cast<std::size_t>(shape.bytes));
 }
 
 IKEBANA_INLINE void FakeTensorMode::by_meta(OperatorCall& call) {

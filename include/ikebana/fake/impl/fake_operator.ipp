@@ -1,8 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/fake/fake_operator.hpp>
-#include <ikebana/fake/layer_shape_rules.hpp>
-#include <ikebana/fake/reduction_shape_rules.hpp>
+#include <ikebana/fake/shape_rules.hpp>
 
 namespace ikebana::bridge {
 

@@ -53,6 +53,45 @@ IKEBANA_INLINE Shapes dense_real(const OperatorCall& call) {
   return all;
 }
 
+IKEBANA_INLINE Shape suggested(const at::Tensor& t, const std::vector<std::int64_t>& sizes,
+                               at::ScalarType type) {
+  const auto options = at::TensorOptions(at::kMeta).dtype(type);
+  return Shape::of(at::empty(sizes, options.memory_format(t.suggest_memory_format())));
+}
+
+IKEBANA_INLINE Shape columns(std::vector<std::int64_t> sizes, at::ScalarType type) {
+  std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
+  return Shape::of(at::empty(sizes, at::TensorOptions(at::kMeta).dtype(type)).mT());
+}
+
+IKEBANA_INLINE std::vector<std::int64_t> batched(const at::Tensor& a, const at::Tensor& b,
+                                                 std::int64_t rows, std::int64_t width) {
+  auto sizes = at::infer_size(a.sizes().slice(0, static_cast<std::size_t>(a.dim() - 2)),
+                              b.sizes().slice(0, static_cast<std::size_t>(b.dim() - 2)));
+  sizes.insert(sizes.end(), {rows, width});
+  return sizes;
+}
+
+IKEBANA_INLINE std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims,
+                                                 bool keep) {
+  std::vector<std::int64_t> list;
+  if (dims.isInt()) list = {dims.toInt()};
+  if (dims.isIntList()) list = dims.toIntVector();
+  std::vector<bool> is_reduced(static_cast<std::size_t>(t.dim()), list.empty());
+  for (const std::int64_t d : list)
+    if (t.dim() > 0) is_reduced[static_cast<std::size_t>(at::maybe_wrap_dim(d, t.dim()))] = true;
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < is_reduced.size(); ++i)
+    if (!is_reduced[i] || keep) result.push_back(is_reduced[i] ? 1 : t.sizes()[i]);
+  return result;
+}
+
+IKEBANA_INLINE at::ScalarType sum_type(const OperatorCall& call, std::size_t type) {
+  const at::ScalarType own = tensor_at(call, 0).scalar_type();
+  if (!call.arguments()[type].isNone()) return call.arguments()[type].toScalarType();
+  return c10::isIntegralType(own, /*includeBool=*/true) ? at::kLong : own;
+}
+
 IKEBANA_INLINE Shapes one_element(const OperatorCall& call) {
   return {{{}, tensor_at(call, 0).scalar_type()}};
 }

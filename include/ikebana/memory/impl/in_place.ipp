@@ -3,7 +3,75 @@
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/memory/in_place.hpp>
 
+namespace ikebana {
+
+IKEBANA_INLINE std::string SavedTensor::text() const {
+  return saved_by + " saved " + c10::toString(dtype) + c10::str(at::IntArrayRef(sizes)) + " on " +
+         device.str() + (label.empty() ? "" : " in " + label);
+}
+
+}  // namespace ikebana
+
 namespace ikebana::detail {
+
+IKEBANA_INLINE ByteRange::ByteRange(const at::Tensor& t) {
+  if (t.numel() == 0) return;
+  std::int64_t last = t.storage_offset();
+  for (std::int64_t i = 0; i < t.dim(); ++i) last += (t.size(i) - 1) * t.stride(i);
+  const auto size = static_cast<std::int64_t>(t.itemsize());
+  begin = t.storage_offset() * size, end = (last + 1) * size;
+}
+
+IKEBANA_INLINE bool ByteRange::overlaps(const ByteRange& other) const {
+  return begin < other.end && other.begin < end;  // an empty range overlaps no other
+}
+
+/// The identity of a version counter. Tensors that count their changes together share one.
+inline const void* counter_of(const at::Tensor& t) {
+  const auto& version = t.unsafeGetTensorImpl()->version_counter();
+  const void* counter = nullptr;
+  static_assert(sizeof(version) ==
+                sizeof(counter));  // it is one pointer, which no function returns
+  std::memcpy(&counter, static_cast<const void*>(&version), sizeof(counter));
+  return counter;
+}
+
+IKEBANA_INLINE SavedTensor SavedEntry::described(WriteEffect effect) const {
+  return {saved_by,        label,  tensor.sizes().vec(), tensor.scalar_type(),
+          tensor.device(), effect, version.changed()};
+}
+
+IKEBANA_INLINE bool effect_of_write(const at::Tensor& t, const SavedEntry& entry,
+                                    WriteEffect& effect) {
+  const bool counted = counter_of(t) == counter_of(entry.tensor);
+  const bool overlaps =
+      same_storage(t, entry.tensor) && ByteRange(t).overlaps(ByteRange(entry.tensor));
+  effect = !counted   ? WriteEffect::WrongGradients
+           : overlaps ? WriteEffect::Throws
+                      : WriteEffect::ThrowsNeedlessly;
+  return counted || overlaps;
+}
+
+IKEBANA_INLINE void SavedEntries::add(SavedEntry& entry) {
+  std::lock_guard lock(mutex_);
+  by_memory_.emplace(memory_of(entry.tensor), &entry);
+}
+
+IKEBANA_INLINE void SavedEntries::remove(const SavedEntry& entry) noexcept {
+  std::lock_guard lock(mutex_);
+  auto [at, end] = by_memory_.equal_range(memory_of(entry.tensor));
+  while (at != end && at->second != &entry) ++at;
+  if (at != end) by_memory_.erase(at);
+}
+
+IKEBANA_INLINE std::string SavedEntries::written_by(const SavedEntry& entry) {
+  std::lock_guard lock(mutex_);
+  return entry.written_by;
+}
+
+IKEBANA_INLINE const void* SavedEntries::memory_of(const at::Tensor& t) {
+  return t.has_storage() ? static_cast<const void*>(key_of(t)) : counter_of(t);
+}
 
 IKEBANA_INLINE SavedHook::~SavedHook() {
   if (entry_) entries_->remove(*entry_);
@@ -115,7 +183,7 @@ IKEBANA_INLINE InPlaceChecker::InPlaceChecker(InPlaceOptions options) {
 IKEBANA_INLINE InPlaceChecker::~InPlaceChecker() {
   parts_->close();
   if (open_of_thread() == parts_.get()) open_of_thread() = nullptr;
-  else (void)parts_.release();  // its scopes are of another thread, which still refers to them
+  else (void)parts_.release();  // another thread made its scopes, and still refers to them
 }
 
 IKEBANA_INLINE std::vector<SavedTensor> InPlaceChecker::would_break_backward(

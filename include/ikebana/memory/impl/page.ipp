@@ -2,6 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/memory/page.hpp>
+#include <ikebana/memory/page_script.hpp>
 #include <ikebana/memory/pickle.hpp>
 #include <ikebana/memory/write_file.hpp>
 #include <ikebana/state/files/json.hpp>
@@ -9,7 +10,7 @@
 namespace ikebana::detail {
 
 IKEBANA_INLINE PageData::PageData(const MemoryRecord& record) : record_(record) {
-  (void)labels_.number(no_label);  // the first one: a table of blocks leaves it out
+  (void)labels_.number(no_label);  // has number 0, which the HTML's table of blocks does not show
 }
 
 IKEBANA_INLINE std::string PageData::json() {
@@ -35,7 +36,7 @@ IKEBANA_INLINE void PageData::add_events() {
       spans_.push_back(span(event.bytes, at, event.kind, event.unit, *event.where));
     } else if (const auto made = made_.find(event.number); made != made_.end()) {
       spans_[made->second][2] = at;
-    } else {  // where it was made is not known any more
+    } else {  // the place of its allocation is not known any more
       spans_.push_back(span(event.bytes, -1, event.kind, event.unit, {}));
       spans_.back()[2] = at;
     }

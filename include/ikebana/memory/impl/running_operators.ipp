@@ -20,7 +20,8 @@ IKEBANA_INLINE std::string RunningOperators::names_of(at::RecordScope scope) {
 IKEBANA_INLINE std::unique_ptr<at::ObserverContext> RunningOperators::begin(
     const at::RecordFunction& function) {
   auto& all = running();
-  if (all.empty() || all.back() != &function) all.push_back(&function);  // of two such objects
+  if (all.empty() || all.back() != &function)
+    all.push_back(&function);  // the same function may begin for two such objects
   return nullptr;
 }
 

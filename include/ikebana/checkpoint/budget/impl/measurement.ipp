@@ -1,8 +1,84 @@
 #pragma once
+#include <algorithm>
 #include <ikebana/checkpoint/budget/measurement.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE bool StorageSet::add(const at::Tensor& t) {
+  if (!t.defined() || !t.has_storage() || t.storage().nbytes() == 0 || has(t)) return false;
+  all_.push_back(
+      {t.storage().getWeakStorageImpl(), static_cast<std::int64_t>(t.storage().nbytes())});
+  return true;
+}
+
+IKEBANA_INLINE void StorageSet::add_all_of(const StorageSet& others) {
+  for (const One& one : others.all_)
+    if (!has(one.storage._unsafe_get_target())) all_.push_back(one);
+}
+
+IKEBANA_INLINE bool StorageSet::has(const at::Tensor& t) const {
+  return t.defined() && t.has_storage() && has(t.storage().unsafeGetStorageImpl());
+}
+
+IKEBANA_INLINE std::int64_t StorageSet::bytes_beyond(const StorageSet& others) const {
+  std::int64_t sum = 0;
+  for (const One& one : all_)
+    if (!others.has(one.storage._unsafe_get_target())) sum += one.bytes;
+  return sum;
+}
+
+IKEBANA_INLINE std::int64_t StorageSet::bytes_of(const c10::StorageImpl* storage) const {
+  for (const One& one : all_)
+    if (one.storage._unsafe_get_target() == storage) return one.bytes;
+  return 0;
+}
+
+IKEBANA_INLINE bool StorageSet::has(const c10::StorageImpl* storage) const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [&](const One& one) { return one.storage._unsafe_get_target() == storage; });
+}
+
+IKEBANA_INLINE bool StorageSet::any_is_shared() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const One& one) { return one.storage.use_count() > 1; });
+}
+
+IKEBANA_INLINE MeasuredUnit::MeasuredUnit(std::size_t unit) {
+  costs.unit = static_cast<std::int64_t>(unit);
+  costs.joins = true;
+  costs.input = costs.unsaved = std::numeric_limits<std::int64_t>::max();
+}
+
+IKEBANA_INLINE void MeasuredUnit::add(const Recomputed& seen, std::int64_t begin,
+                                      std::int64_t gathered, const StorageSet& input, bool joins) {
+  auto raise = [](std::int64_t& to, std::int64_t value) { to = std::max(to, value); };
+  is_complete = is_complete && seen.is_complete;
+  costs.joins = costs.joins && joins;
+  costs.input = std::min(costs.input, input.bytes());
+  costs.unsaved = std::min(costs.unsaved, input.bytes_beyond(seen.saved_inputs));
+  sum.keeps_result = sum.keeps_result || seen.keeps_result;
+  raise(costs.rise, seen.rise), raise(costs.rise_selective, seen.rise_selective);
+  raise(costs.rise_whole, seen.rise_whole + gathered);
+  raise(costs.forward_keep, begin + seen.rise_whole);
+  raise(costs.keep, seen.keep), raise(costs.selective, seen.selective);
+  raise(costs.result, seen.result);
+  raise(sum.selective_unsaved, seen.selective_unsaved);
+  sum.time += seen.time, sum.time_rest += seen.time_rest;
+  sum.time_watched += seen.time_watched, sum.time_kept += seen.time_kept;
+  sum.operators += seen.operators;
+}
+
+IKEBANA_INLINE UnitCosts MeasuredUnit::result() const {
+  UnitCosts one = costs;
+  one.is_measured = (recomputes > 0 && is_complete && is_ordered) || !has_backward;
+  if (recomputes == 0) one.input = one.unsaved = 0, one.joins = false;
+  one.forward_keep = std::max(one.forward_keep, one.forward);
+  one.forward_selective =
+      std::min(one.forward_keep + sum.selective_unsaved, one.forward + one.selective);
+  one.forward_selective = std::max(one.forward_selective, one.forward);
+  return one;
+}
 
 IKEBANA_INLINE Measurement::Measurement(c10::Device device, bridge::MemoryCounter counter,
                                         std::int64_t level)

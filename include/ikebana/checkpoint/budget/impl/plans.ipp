@@ -5,6 +5,73 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE RankCosts RankCosts::of(const std::string& text) {
+  std::array<std::int64_t, 1> numbers{};
+  Costs costs = from_bytes(text, numbers);
+  return {std::move(costs), numbers[0]};
+}
+
+IKEBANA_INLINE void RankCosts::add(const RankCosts& other) {
+  budget = std::min(budget, other.budget);
+  costs.fixed = std::max(costs.fixed, other.costs.fixed);
+  for (std::size_t i = 0; i < other.costs.size(); ++i) {
+    if (i == costs.size()) costs.units.push_back(other.costs.units[i]);
+    else add(costs.units[i], other.costs.units[i]);
+  }
+}
+
+IKEBANA_INLINE void RankCosts::add(UnitCosts& unit, const UnitCosts& other) {
+  for (auto bytes : {&UnitCosts::forward, &UnitCosts::forward_keep, &UnitCosts::forward_selective,
+                     &UnitCosts::after_forward, &UnitCosts::begin, &UnitCosts::rise,
+                     &UnitCosts::rise_selective, &UnitCosts::rise_whole, &UnitCosts::backward,
+                     &UnitCosts::keep, &UnitCosts::selective, &UnitCosts::result})
+    unit.*bytes = std::max(unit.*bytes, other.*bytes);
+  for (auto time : {&UnitCosts::time, &UnitCosts::time_selective, &UnitCosts::time_rest})
+    unit.*time += other.*time;
+  unit.input = std::min(unit.input, other.input);
+  unit.unsaved = std::min(unit.unsaved, other.unsaved);
+  unit.is_measured = unit.is_measured && other.is_measured && unit.unit == other.unit;
+  unit.joins = unit.joins && other.joins && unit.unit == other.unit;
+}
+
+IKEBANA_INLINE RankCosts of_all_ranks(const Ranks& ranks, const RankCosts& own) {
+  const auto all = exchange_in(ranks.data(), "a plan of Checkpoint<Budget>", own.text());
+  RankCosts sum = RankCosts::of(all[0]);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) sum.add(RankCosts::of(all[rank]));
+  return sum;
+}
+
+IKEBANA_INLINE bool BatchSizes::cover(const BatchSizes& other) const {
+  if (other.is_empty_) return true;
+  if (is_empty_ || differ_ || other.differ_ || all_.size() != other.all_.size()) return false;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    if (all_[i].size() != other.all_[i].size()) return false;
+    for (std::size_t d = 0; d < all_[i].size(); ++d)
+      if (other.all_[i][d] > all_[i][d]) return false;
+  }
+  return true;
+}
+
+IKEBANA_INLINE bool BatchSizes::raise(const std::vector<c10::DimVector>& sizes) {
+  if (sizes.size() != all_.size()) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i].size() != all_[i].size()) return false;
+    for (std::size_t d = 0; d < sizes[i].size(); ++d)
+      all_[i][d] = std::max(all_[i][d], sizes[i][d]);
+  }
+  return true;
+}
+
+IKEBANA_INLINE bool StepSizes::cover(const StepSizes& other) const {
+  return (first.cover(other.first) || others.cover(other.first)) && others.cover(other.others);
+}
+
+IKEBANA_INLINE void PlannedBatches::note_seconds(double one) {
+  constexpr std::size_t enough = 9;
+  if (seconds.size() == enough) seconds.erase(seconds.begin());
+  seconds.push_back(one);
+}
+
 IKEBANA_INLINE std::uint64_t Plans::usable(const StepSizes& sizes, const BudgetNow& now) const {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < all_.size(); ++i) {

@@ -80,13 +80,14 @@ IKEBANA_INLINE void WatchOperators::write(bridge::OperatorCall& call) {
 
 IKEBANA_INLINE void WatchOperators::set_selective(Recomputed& seen, const StorageSet& saved,
                                                   const StorageSet& results) {
-  std::vector<std::int64_t> made_anyway{0};  // by the first of them, of what autograd saves
+  std::vector<std::int64_t> made_anyway{
+      0};  // bytes of what autograd saves, made by the first calls
   for (const auto& weak : kept_) {
     auto* storage = weak._unsafe_get_target();
     const auto bytes = outputs_.bytes_of(storage);
     const bool is_copy = written_.has(storage);
     made_anyway.push_back(made_anyway.back());
-    if (results.has(storage) && !is_copy) {  // counted as the input of what takes it
+    if (results.has(storage) && !is_copy) {  // counted as the input of the unit that takes it
       seen.keeps_result = true;
       continue;
     }

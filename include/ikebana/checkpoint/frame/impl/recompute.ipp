@@ -1,6 +1,6 @@
 #pragma once
-#include <ikebana/checkpoint/frame/cudnn_dropout.hpp>
 #include <ikebana/checkpoint/frame/recompute.hpp>
+#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 

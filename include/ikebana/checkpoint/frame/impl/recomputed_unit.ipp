@@ -1,10 +1,21 @@
 #pragma once
 #include <algorithm>
-#include <ikebana/checkpoint/frame/versions.hpp>
+#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
 #include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device) {
+  if (!device.is_cuda() || !at::globalContext().userEnabledCuDNN()) return {};
+  for (const auto& item : unit.named_modules("", /*include_self=*/true)) {
+    const torch::nn::Module& module = *item.value();
+    if (drops_out<torch::nn::LSTMImpl>(module) || drops_out<torch::nn::GRUImpl>(module) ||
+        drops_out<torch::nn::RNNImpl>(module))
+      return item.key().empty() ? module.name() : item.key();
+  }
+  return {};
+}
 
 IKEBANA_INLINE BufferValues::BufferValues(const torch::nn::Module& module) {
   for (const auto& b : each_once(module.buffers()))

@@ -1,8 +1,10 @@
 #pragma once
-// The state that a recompute reads besides its arguments: buffers, restored to their values before
-// forward, and parameters, whose versions show whether they changed since forward.
+// A unit that may be recomputed, and the state that a recompute reads besides its arguments:
+// buffers, which are restored to their values before forward, and parameters, whose versions show
+// whether they changed since forward.
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +19,7 @@ class BufferValues {
   /// for dense buffers, since a destructor calls it, also after an allocation that failed.
   void restore();
   void drop_unchanged();
-  /// True for a buffer of the snapshot whose version is another than in the snapshot.
+  /// True for a buffer of the snapshot whose version has changed since.
   bool changed(const at::Tensor& buffer) const;
 
  private:
@@ -36,6 +38,17 @@ struct RecomputedUnit {
   std::string cudnn_dropout = {};  ///< a layer in it whose random numbers cannot be drawn again
   std::vector<at::Tensor> parameters = each_once(module->parameters());
 };
+
+template <class Layer>
+bool drops_out(const torch::nn::Module& module) {
+  const auto* layer = dynamic_cast<const Layer*>(&module);
+  return layer && layer->options_base.dropout() > 0 && layer->options_base.num_layers() > 1;
+}
+
+/// The name of a layer in `unit` whose random numbers a recompute cannot draw again: cuDNN's
+/// recurrent layers drop out between their layers with a state of their own, which is neither
+/// seeded nor set back. Empty if there is no such layer.
+std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device);
 
 /// A unit's state at one forward: the previous values of the buffers that forward changes, and the
 /// versions of its parameters and other buffers.
@@ -56,5 +69,5 @@ class UnitState {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/checkpoint/frame/impl/versions.ipp>
+#include <ikebana/checkpoint/frame/impl/recomputed_unit.ipp>
 #endif

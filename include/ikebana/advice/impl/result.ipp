@@ -1,14 +1,15 @@
 #pragma once
 #include <array>
 #include <cstdio>
-#include <ikebana/advice/table.hpp>
+#include <ikebana/advice/result.hpp>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/state/files/json.hpp>
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE std::vector<std::pair<const char*, std::int64_t>> kinds(const Estimate& e) {
+/// The kinds of memory, in the order of the table.
+inline std::vector<std::pair<const char*, std::int64_t>> kinds(const Estimate& e) {
   return {{"parameters", e.parameters},
           {"gathered copies", e.gathered},
           {"buffers", e.buffers},
@@ -23,7 +24,8 @@ IKEBANA_INLINE std::vector<std::pair<const char*, std::int64_t>> kinds(const Est
           {"peak", e.peak}};
 }
 
-IKEBANA_INLINE std::string identifier(std::string name) {
+/// `gathered copies` as `gathered_copies`.
+inline std::string identifier(std::string name) {
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
 }
@@ -56,7 +58,7 @@ inline std::string unit_rows(const std::vector<UnitMemory>& units) {
   return rows;
 }
 
-IKEBANA_INLINE std::string per_parameter(std::int64_t bytes, std::int64_t elements) {
+inline std::string per_parameter(std::int64_t bytes, std::int64_t elements) {
   std::array<char, 48> text{};
   std::snprintf(
       text.data(), text.size(), "%.2f bytes per parameter",
