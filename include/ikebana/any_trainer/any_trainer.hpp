@@ -1,12 +1,38 @@
 #pragma once
 // A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
 // makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
-#include <ikebana/any_trainer/given_batches.hpp>
+#include <ikebana/checks/loss.hpp>
 #include <ikebana/fake/shape.hpp>
+#include <ikebana/grammar/refuse_batch.hpp>
 #include <ikebana/trainer.hpp>
+#include <tuple>
+#include <type_traits>
 #include <typeinfo>
 
 namespace ikebana {
+
+namespace detail {
+
+/// What a microbatch is given as in a vector: a bare tensor as `std::tuple<at::Tensor>`.
+template <class Batch>
+using given_microbatch = std::conditional_t<std::is_same_v<Batch, at::Tensor>, TensorAlone, Batch>;
+
+template <class Range>
+using range_diagnosis_t =
+    std::conditional_t<BareTensors<Range>, refuse::OneBatchOrSeveral<Range>, refuse::Nothing>;
+
+/// The batches of any range, bare tensors out of their tuples.
+template <class Batch, class Range>
+Microbatches<Batch> microbatches(const Range& batches) {
+  Microbatches<Batch> all;
+  for (const auto& batch : batches) {
+    if constexpr (std::is_convertible_v<decltype(batch), const Batch&>) all.push_back(batch);
+    else all.push_back(std::get<0>(batch));
+  }
+  return all;
+}
+
+}  // namespace detail
 
 /// Any trainer for batches of one type, with the types of its model and recipe erased. Gives the
 /// same bits as the trainer that it is made from. Costs one virtual call per method. Can be moved.

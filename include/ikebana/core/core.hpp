@@ -8,7 +8,6 @@
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
-#include <ikebana/core/recipe_lines.hpp>
 #include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>

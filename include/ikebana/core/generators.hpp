@@ -1,8 +1,40 @@
 #pragma once
-// The random generators of a saved state: the CPU's and that of the trainer's device.
+// The random generators of the CPU and of a trainer's device: they are saved with its state, and
+// several ranks must not draw the same numbers, as they would after torch::manual_seed with one
+// seed everywhere.
+#include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/state/archive.hpp>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// The generators of the CPU and of the model's device within a step. Where those of all ranks are
+/// in the same state, each rank but the first draws from a state derived from it and from its rank,
+/// from then on. What drew nothing in the step is put back.
+class RankGenerators {
+ public:
+  explicit RankGenerators(c10::Device device) : device_(device) {}
+
+  /// A number of where the generators are. The same on all ranks: the numbers would be the same.
+  std::uint64_t position() const;
+  void derive(std::int64_t rank);
+  /// The step was made.
+  void finish() noexcept;
+
+  /// A number of this process: ranks that are threads of one share its generators.
+  static std::uint64_t process();
+
+ private:
+  struct Derived {
+    bridge::GeneratorState former;
+    bridge::GeneratorPosition derived;
+  };
+  static std::uint64_t mixed(c10::Device device, std::uint64_t hash);
+  void add(c10::Device device, std::int64_t rank);
+
+  c10::Device device_;
+  std::vector<Derived> all_;
+};
 
 /// Saves, checks or loads the generators, so that random numbers continue where they were. A state
 /// that was saved on another type of device has none of this one, and random numbers then differ

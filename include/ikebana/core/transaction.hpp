@@ -2,8 +2,8 @@
 // What keeps step.hpp short: a step that is undone unless it is committed, and how batches are cut.
 #include <chrono>
 #include <ikebana/core/core.hpp>
+#include <ikebana/core/generators.hpp>
 #include <ikebana/core/placement.hpp>
-#include <ikebana/core/rank_generators.hpp>
 #include <ikebana/core/totals.hpp>
 #include <ikebana/hooks/non_finite.hpp>
 #include <ikebana/hooks/numbers.hpp>

@@ -3,7 +3,6 @@
 // asked of all of them, in order.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
-#include <ikebana/parameters/unit_order.hpp>
 #include <ikebana/parameters/unit_parameters.hpp>
 
 namespace ikebana {

@@ -1,13 +1,52 @@
 #pragma once
-// What is common to parameters whose master weights are stored apart: the units with their masters,
-// and what is done with all of them.
+// The common part of parameters whose master weights are stored apart: the units with their
+// masters, the order in which they are run, and what is done with all of them.
+#include <cstdint>
 #include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/model.hpp>
 #include <ikebana/parameters/gather_chain.hpp>
 #include <ikebana/parameters/leaves.hpp>
-#include <ikebana/parameters/unit_use.hpp>
 #include <ikebana/parameters/written_weights.hpp>
+#include <optional>
+#include <vector>
 
 namespace ikebana {
+
+/// The order of units in this forward and in the one before it. Backward needs units in the reverse
+/// of the order in which this forward left them.
+class UnitOrder {
+ public:
+  /// A forward begins.
+  void begin();
+  /// After an exception: of what was run then, nothing is expected again.
+  void forget() noexcept { last_.clear(), entered_.clear(), left_.clear(); }
+  void begin_step() noexcept { of_step_ = first_hash; }
+  /// A unit is run. Returns its place in this forward.
+  std::size_t enter(std::size_t unit, bool trains);
+  /// The unit that follows, if the forward before ran the same one at this place.
+  std::optional<std::size_t> after(std::size_t place) const;
+  /// A unit that has a backward was run. Returns its place among those.
+  std::size_t leave(std::size_t unit);
+  /// The unit whose backward follows.
+  std::optional<std::size_t> before(std::size_t place) const;
+  /// A number of the order in which the step's microbatches ran the units.
+  std::uint64_t of_step() const { return of_step_; }
+
+ private:
+  static constexpr std::uint64_t first_hash = 0xcbf29ce484222325;  // FNV-1a
+  std::vector<std::size_t> last_, entered_, left_;
+  std::uint64_t of_step_ = first_hash;
+};
+
+namespace detail {
+
+/// For a leaf of the loss's graph that is no master weight: throws BadModel if it is a parameter of
+/// this unit.
+void refuse_use_outside_run(const Unit& unit, const at::Tensor& leaf);
+
+[[noreturn]] void refuse_unused(const Unit& unit, const std::string& how_to_allow);
+
+}  // namespace detail
 
 /// The base of `KeptParameters` and `GatheredParameters`. Parameters keep their identity.
 template <class Mechanisms>
@@ -251,3 +290,7 @@ class StoredParameters {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/stored_parameters.ipp>
+#endif

@@ -1,11 +1,68 @@
 #pragma once
-// One unit's parameters: the master weights, the gathered parameters, and the autograd nodes
-// between them.
+// One unit's parameters: the master weights, the gathered parameters, the autograd nodes between
+// them, and the user's gradient hooks, which are called with the gradient of the master weight.
+#include <functional>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/parameters/gather_node.hpp>
-#include <ikebana/parameters/gradient_hooks.hpp>
+#include <limits>
 
 namespace ikebana {
+
+/// Reduces the gradients of a unit's gathered parameters: takes one per parameter, undefined where
+/// it got none, and returns one per master.
+using ReduceGradients = std::function<Tensors(Tensors)>;
+
+namespace detail {
+
+struct ReduceGradientsHolder : torch::CustomClassHolder {
+  ReduceGradients reduce;
+  explicit ReduceGradientsHolder(ReduceGradients r) : reduce(std::move(r)) {}
+};
+
+/// The edges of a node. Forward: master weights in, gathered parameters out. Backward: gradients of
+/// gathered parameters in, of master weights out. The engine itself counts when all gradients of a
+/// unit have arrived.
+struct Gather : torch::autograd::Function<Gather> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                at::TensorList masters, const Tensors* gathered,
+                                                ReduceGradients reduce);
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients);
+};
+
+/// A node whose backward takes the gradients of gathered parameters: the edge of each parameter.
+std::vector<torch::autograd::Edge> gather_node(const Tensors& masters, const Tensors& gathered,
+                                               ReduceGradients reduce);
+/// Lets backward call a node that was made before the forward as soon as its gradients are there.
+template <class Node>
+void call_early(Node& node) {
+  if constexpr (requires { node.set_sequence_nr(0); })
+    node.set_sequence_nr(std::numeric_limits<std::uint64_t>::max());
+}
+
+/// Called with the gradient of a master weight: calls the hooks that its parameter has by then.
+struct ForwardGradientHooks : torch::autograd::FunctionPreHook {
+  at::Tensor parameter;
+  explicit ForwardGradientHooks(at::Tensor p) : parameter(std::move(p)) {}
+
+  IKEBANA_INLINE torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& gradients) override;
+};
+
+/// Whether a parameter has hooks of `register_hook`.
+bool has_gradient_hooks(const at::Tensor& parameter);
+/// Whether it has one that is called after its gradient was accumulated.
+bool has_accumulation_hook(const at::Tensor& parameter);
+/// Makes the list that `register_hook` adds to while the parameter is a leaf: one that is made in
+/// the middle of a forward would belong to the node of that forward as well.
+void make_hook_list(const at::Tensor& parameter);
+/// From now on the hooks of a parameter are called with the gradient of its master weight, before
+/// it is accumulated: once per backward pass, as for a leaf.
+void forward_gradient_hooks(const at::Tensor& parameter, const at::Tensor& master);
+
+}  // namespace detail
 
 /// A unit's parameters while a trainer stores them. A gathered parameter keeps one storage for its
 /// lifetime, so that what autograd saved of it is valid again after the next gather: gathering
