@@ -235,8 +235,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// PyTorch's Join: at the end of its loader a rank calls this until the result is empty, and
   /// takes part in the steps of the others with a batch of weight zero in the shapes of `like`, any
   /// earlier batch. The result is empty, and no step was made, if no rank has a batch any more;
-  /// with one rank at once. `like` may be a range of batches; if it is empty, so must those of the
-  /// others be.
+  /// with one rank at once. `like` may be a range of batches: empty on all ranks, or on none.
   template <class Batch>
   std::optional<Report> join_step(const Batch& like);
   /// For a loop over steps: says where the batch of the next step lies in the data, for its report.
