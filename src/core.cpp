@@ -23,6 +23,7 @@
 #include <ikebana/core/impl/registered_tensors.ipp>
 #include <ikebana/core/impl/restore_point.ipp>
 #include <ikebana/core/impl/state_and_weights.ipp>
+#include <ikebana/core/impl/step_report.ipp>
 #include <ikebana/core/impl/step_state.ipp>
 #include <ikebana/core/impl/suggestion.ipp>
 #include <ikebana/core/impl/totals.ipp>

@@ -221,8 +221,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// it in the last step; with one rank, the wish itself.
   StopWish agree_to_stop(StopWish wish) {
     if (one_rank()) return wish;
-    core().step.wants_stop = wish;
-    return core().step.all_stop;
+    core().loop_end.of_this_rank = wish;
+    return core().loop_end.of_all_ranks;
   }
   /// Returns the wish of all ranks at once. Every rank calls it, e.g. between two epochs.
   StopWish agree_to_stop_now(StopWish wish) { return detail::agree_to_stop_now(core(), wish); }
@@ -297,12 +297,12 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     detail::BusyGuard busy(core().busy);
     c10::OptionalDeviceGuard current;
     if (!core().device.is_cpu()) current.reset_device(core().device);
-    core().step.partly_updated = false;
+    core().failure.partly_updated = false;
     const std::int64_t before = core().step.attempts;
     try {
       return f();
     } catch (...) {
-      detail::rethrow_current(core().step, core().restore_point, before, place,
+      detail::rethrow_current(core().step, core().failure, core().restore_point, before, place,
                               [&] { return explain(f); });
     }
   }
@@ -382,7 +382,7 @@ std::optional<Report> Trainer<ModelT, Policies...>::join_step(const Batch& like)
     return (void)like, std::nullopt;
   } else {
     if (world_size() == 1) return std::nullopt;
-    const detail::FlagScope ended(core().step.has_ended);
+    const detail::FlagScope ended(core().loop_end.has_ended);
     try {
       return step(detail::without_batch(like));
     } catch (const detail::AllRanksEnded&) {

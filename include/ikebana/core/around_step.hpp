@@ -81,11 +81,11 @@ StopWish agree_to_stop_now(Core& core, StopWish wish) {
   if constexpr (Core::one_rank) {
     return wish;
   } else {
-    StepState& step = core.step;
-    wish = std::max(wish, std::exchange(step.wants_stop, StopWish::No));
-    step.all_stop =
+    LoopEnd& end = core.loop_end;
+    wish = std::max(wish, std::exchange(end.of_this_rank, StopWish::No));
+    end.of_all_ranks =
         together(core, "an agreement to stop", [&] { return max_of(core.ranks().data(), wish); });
-    return step.all_stop;
+    return end.of_all_ranks;
   }
 }
 

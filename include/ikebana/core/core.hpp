@@ -72,7 +72,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     auto objective = [&] { return mechanisms.objective.loss(run, model, microbatch); };
     auto forward = [&] {
       const bool trains = !run.evaluating && step.dry == nullptr;
-      return untrained_.forward(microbatch, trains, step.begin_watch(run.evaluating), objective);
+      return untrained_.forward(microbatch, trains, step.is_first(), objective);
     };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
@@ -138,18 +138,17 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     update.end_step();
     restore_point.commit();
     bridge::forget_cast_weights(device.type());
-    if constexpr (!one_rank) compared_.written().forget();
+    compared.end_step();
   }
   void abort() noexcept {
     step.roots.clear(), step.deferred.undo();
     update.abort(mechanisms.optimizer, parameters.masters());
     forget_gradients();
-    step.partly_updated = mechanisms.optimizer.has_updated();
+    failure.partly_updated = mechanisms.optimizer.has_updated();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
     restore_point.restore();
-    if constexpr (!one_rank)
-      if (step.is_opened) compared_.written().skip();
+    compared.abort();
   }
   /// Calls `f` with the weights that are evaluated.
   template <class F>
@@ -161,7 +160,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       struct Exchanged {
         detail::WrittenWeights& written;
         ~Exchanged() { written.skip(); }
-      } exchanged{compared_.written()};
+      } exchanged{compared.written()};
       exchanged.written.look();
       return mechanisms.average.around_evaluation(parameters, f);
     }
@@ -182,12 +181,11 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// A number of all that ranks must have alike when this step begins. Costs about a microsecond
   /// for a hundred values; what cannot change between steps is read again after a state was loaded.
   std::uint64_t values_of_step() {
-    if (!step.is_compared) fixed_ = signature();
-    return compared_.number(mechanisms, step.attempts, fixed_);
+    return compared.number(mechanisms, step.attempts, [&] { return signature(); });
   }
   /// A line `name = value` for each of these.
   std::string lines_of_step() {
-    return compared_.lines(mechanisms, step.attempts) +
+    return compared.lines(mechanisms, step.attempts) +
            detail::text_of_lines([&](detail::AddLine add) { each_line_of_signature(add); });
   }
   void state(Archive& archive) {
@@ -218,18 +216,19 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
   StepState step;
+  detail::StepFailure failure;
+  detail::LoopEnd loop_end;
+  detail::ModeWarning mode_warning;
   [[no_unique_address]] detail::ModelRankCalls<one_rank> rank_calls{*units.units()[0].module,
                                                                     mechanisms.shard.ranks()};
   [[no_unique_address]] detail::Update<Optimizer> update;
   detail::RestorePoint restore_point{device};
   detail::ExplainedStep explained;
+  [[no_unique_address]] detail::ComparedValues<one_rank> compared{*units.units()[0].module,
+                                                                  parameters.masters()};
   std::atomic<bool> busy = false;
 
  private:
-  [[no_unique_address]] detail::ComparedValues<one_rank> compared_{*units.units()[0].module,
-                                                                   parameters.masters()};
-  std::uint64_t fixed_ = 0;  // the signature, as it was compared
-
   void each_line_of_signature(detail::AddLine f) {
     f("the recipe", detail::spelled_type<RecipeT>());
     mechanisms.each([&](auto& mechanism) {

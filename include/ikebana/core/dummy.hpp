@@ -19,19 +19,6 @@ struct AllRanksEnded {};
 /// `may_be_constant`: no other rank waits for its backward, so that it need have none.
 void weigh_nothing(Loss& loss, bool may_be_constant);
 
-/// The microbatches of a rank: its own, and after them dummies.
-template <class Batch>
-struct RankMicrobatches : std::vector<Batch> {
-  std::size_t own = 0;
-
-  bool has_own() const { return own > 0; }
-  /// Appends dummies of the last one's shape, up to `n` microbatches.
-  void fill(std::size_t n) {
-    if (this->size() < n)
-      this->resize(n, own < this->size() ? this->back() : zero_row(this->back()));
-  }
-};
-
 /// What a rank steps with that has no batch any more: the shapes of `like`, in a range.
 template <class Like>
 auto without_batch(const Like& like) {
@@ -50,38 +37,6 @@ template <class Core>
 bool may_have_no_rows(Core& core) {
   if constexpr (Core::one_rank) return false;
   else return core.ranks().data().size() > 1;
-}
-
-/// Adds a batch of a range, which is one microbatch, unless the recipe fits memory.
-template <class Core, class Batch, class All>
-void append_microbatches(Core& core, const Batch& one, All& all) {
-  if constexpr (!Core::fits_memory) all.push_back(one);
-  else
-    for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
-}
-/// The microbatches of a batch, or of a range of batches; a dummy where it has no row.
-template <class Core, class Batch>
-auto rank_microbatches(Core& core, const Batch& placed) {
-  const bool may_be_empty = may_have_no_rows(core);
-  if constexpr (Batches<const Batch>) {
-    RankMicrobatches<std::ranges::range_value_t<const Batch>> all;
-    for (const auto& one : placed) {
-      if (may_be_empty && has_no_rows(one)) continue;
-      append_microbatches(core, one, all);
-    }
-    all.own = all.size();
-    if (!all.has_own() && !std::ranges::empty(placed))
-      all.push_back(zero_row(*std::ranges::begin(placed)));
-    return all;
-  } else {
-    auto& accumulate = core.mechanisms.accumulate;
-    RankMicrobatches<std::ranges::range_value_t<decltype(accumulate.split(placed))>> all;
-    if (may_be_empty && has_no_rows(placed)) return all.push_back(zero_row(placed)), all;
-    for (const auto& one : accumulate.split(placed)) all.push_back(one);
-    all.own = all.size();
-    if (!all.has_own()) refuse_no_microbatch();
-    return all;
-  }
 }
 
 /// RAII, around forward and backward of a microbatch. Those of a dummy compute in evaluation mode,

@@ -6,6 +6,7 @@
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/run/failed_unit.hpp>
 #include <string>
 
 namespace ikebana::detail {
@@ -26,6 +27,13 @@ class BusyGuard {
 /// device that does not exist.
 void move(torch::nn::Module& module, c10::Device device);
 
+/// What an error says of the step that threw, besides its place.
+struct StepFailure {
+  FailedUnit unit;              ///< of the last exception that left a unit's forward
+  bool partly_updated = false;  ///< the undone step had updated parameters during backward
+  bool was_made = false;        ///< the step had been committed, as if a policy around it fails
+};
+
 /// Where a call was, as a text that is made where it failed.
 using Place = c10::function_ref<std::string()>;
 
@@ -39,8 +47,8 @@ std::string text_of_batch(const Batch& batch) {
 /// Within a handler: throws the exception again, one of LibTorch's as this library's, with what the
 /// restore point could not put back. `attempts`: the steps before the call. Where memory ran out,
 /// `explain()` says what took it.
-[[noreturn]] void rethrow_current(StepState& step, RestorePoint& restore_point,
-                                  std::int64_t attempts, Place place,
+[[noreturn]] void rethrow_current(const StepState& step, StepFailure& failure,
+                                  RestorePoint& restore_point, std::int64_t attempts, Place place,
                                   c10::function_ref<std::string()> explain);
 
 }  // namespace ikebana::detail

@@ -240,11 +240,13 @@ class ComparedValues {
       parameters_.push_back({item.key(), item.value()});
   }
 
-  /// One number of all. `fixed` is that of what does not change between steps.
-  template <class Mechanisms>
-  std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, std::uint64_t fixed) {
+  /// A number of all values. `fixed()` is the number of those that cannot change between steps: it
+  /// is called until ranks have compared it.
+  template <class Mechanisms, class Fixed>
+  std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, const Fixed& fixed) {
+    if (!is_fixed_) fixed_ = fixed();
     written_.look();
-    ValueHash hash(known_, fixed);
+    ValueHash hash(known_, fixed_);
     add_all(hash, mechanisms, step);
     return hash.number();
   }
@@ -254,6 +256,14 @@ class ComparedValues {
     ValueLines lines(known_);
     add_all(lines, mechanisms, step);
     return std::move(lines).text();
+  }
+  /// All ranks have the same values in this step.
+  void note_equal() { is_fixed_ = is_opened_ = true; }
+  /// A state was loaded, so that all values may be others.
+  void read_again() { is_fixed_ = false; }
+  void end_step() noexcept { written_.forget(), is_opened_ = false; }
+  void abort() noexcept {
+    if (std::exchange(is_opened_, false)) written_.skip();
   }
   WrittenWeights& written() { return written_; }
 
@@ -303,6 +313,9 @@ class ComparedValues {
 
   KnownValues known_;
   WrittenWeights written_;
+  std::uint64_t fixed_ = 0;
+  bool is_fixed_ = false;   // ranks have compared `fixed_`
+  bool is_opened_ = false;  // ranks have compared the values of the present step
   std::vector<Named<std::shared_ptr<torch::nn::Module>>> modules_;
   std::vector<Named<at::Tensor>> parameters_;
 };
@@ -310,6 +323,9 @@ template <>
 class ComparedValues<true> {
  public:
   ComparedValues(const torch::nn::Module&, const Masters&) {}
+  void read_again() {}
+  void end_step() noexcept {}
+  void abort() noexcept {}
 };
 
 }  // namespace ikebana::detail

@@ -28,7 +28,7 @@ void load_tensors(Core& core, StateDict& tensors, StateRows* rows, const StatePa
   const BusyGuard busy(core.busy);
   load_tensors_of(tensors, rows, [&](Archive& archive) { core.state(archive); }, parts, ranks);
   bridge::forget_cast_weights(core.device.type());
-  core.step.is_compared = false;
+  core.compared.read_again();
 }
 
 /// Calls `f(model)` while all parameters are whole, in a call of all ranks.

@@ -91,14 +91,14 @@ class UntrainedLeaves {
   UntrainedLeaves();
   ~UntrainedLeaves();
 
-  /// The loss of a microbatch, which must outlive its backward pass. In the first forward, a mean
-  /// that is returned as a sum causes a warning.
+  /// The loss of a microbatch, which must outlive its backward pass. The first forward that trains
+  /// in the first step is watched, and a mean that it returns as a sum causes a warning.
   template <class Batch, class F>
-  Loss forward(const Batch& microbatch, bool trains, bool is_first, const F& loss) {
+  Loss forward(const Batch& microbatch, bool trains, bool is_first_step, const F& loss) {
     const VisitBatch visit = [](const void* batch, Visit f) {
       for_each_tensor(*static_cast<const Batch*>(batch), f);
     };
-    return forward_of(&microbatch, visit, trains, is_first, loss);
+    return forward_of(&microbatch, visit, trains, is_first_step, loss);
   }
   LeafRecord* record() const { return record_.get(); }
 
@@ -116,7 +116,7 @@ class UntrainedLeaves {
   using VisitBatch = void (*)(const void* batch, Visit);
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-  Loss forward_of(const void* batch, VisitBatch visit, bool trains, bool is_first,
+  Loss forward_of(const void* batch, VisitBatch visit, bool trains, bool is_first_step,
                   c10::function_ref<Loss()> loss);
   void check(torch::nn::Module& model, const at::Tensor& leaf);
   void end_walk();
@@ -136,6 +136,7 @@ class UntrainedLeaves {
   std::unordered_set<const c10::TensorImpl*> allowed_;  // by what outlives a step
   std::unordered_set<const c10::TensorImpl*> batch_leaves_;
   std::unordered_set<const torch::autograd::Node*> visited_;
+  bool was_watched_ = false;   // the first forward
   bool is_due_ = false;        // the next forward is to be watched
   bool makes_leaves_ = false;  // forwards of this loss make leaves of their own
 };

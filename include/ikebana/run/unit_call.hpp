@@ -114,7 +114,7 @@ struct UnitCall {
           return forward(*core, std::forward<Args>(args)...);
         }
       } catch (const c10::Error&) {
-        core->step.failed_unit.note(unit->name, args...);
+        core->failure.unit.note(unit->name, args...);
         throw;
       }
     } else {

@@ -78,7 +78,9 @@ IKEBANA_INLINE UntrainedLeaves::UntrainedLeaves() = default;
 IKEBANA_INLINE UntrainedLeaves::~UntrainedLeaves() = default;
 
 IKEBANA_INLINE Loss UntrainedLeaves::forward_of(const void* batch, VisitBatch visit, bool trains,
-                                                bool is_first, c10::function_ref<Loss()> loss) {
+                                                bool is_first_step,
+                                                c10::function_ref<Loss()> loss) {
+  const bool is_first = is_first_step && trains && !std::exchange(was_watched_, true);
   batch_ = batch, visit_batch_ = visit;
   record_.reset(), asked_.clear(), untrained_.clear();
   if (!is_first && !(trains && std::exchange(is_due_, false))) return loss();
