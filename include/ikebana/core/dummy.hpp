@@ -1,6 +1,6 @@
 #pragma once
-// Dummies: microbatches of weight zero, which a rank computes where others have more than it has,
-// since a forward may be a call of all ranks. Only recipes for several ranks compile them.
+// Dummies: microbatches of weight zero, which a rank computes if others have more microbatches than
+// it has, since a forward may be a call of all ranks. Only recipes for several ranks compile them.
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/detail/each_once.hpp>
@@ -10,16 +10,18 @@
 
 namespace ikebana::detail {
 
-/// Ends a step before its first forward, on all ranks: none has a batch any more. No error.
+/// Ends a step before its first forward, on all ranks, since no rank has a batch any more. This is
+/// no error.
 struct AllRanksEnded {};
 
 [[noreturn]] void refuse_no_microbatch();
 
-/// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs.
-/// `may_be_constant`: no other rank waits for its backward, so that it need have none.
+/// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs. With
+/// `may_be_constant` the loss may have no backward, since no other rank waits for it.
 void weigh_nothing(Loss& loss, bool may_be_constant);
 
-/// What a rank steps with that has no batch any more: the shapes of `like`, in a range.
+/// A range with a batch without rows, in the shapes of `like`: a rank steps with it if it has no
+/// batch any more.
 template <class Like>
 auto without_batch(const Like& like) {
   if constexpr (Batches<const Like>) {
@@ -32,15 +34,15 @@ auto without_batch(const Like& like) {
     return none;
   }
 }
-/// True where a batch may have no rows, since other ranks have some.
+/// True if a batch may have no rows, since other ranks may have some.
 template <class Core>
 bool may_have_no_rows(Core& core) {
   if constexpr (Core::one_rank) return false;
   else return core.ranks().data().size() > 1;
 }
 
-/// RAII, around forward and backward of a microbatch. Those of a dummy compute in evaluation mode,
-/// and leave buffers and random generators as they are. Modules that compute with all ranks stay in
+/// RAII, around forward and backward of a microbatch. A dummy computes in evaluation mode, and
+/// leaves buffers and random generators as they are. Modules that compute with all ranks stay in
 /// training mode, and their buffers get the values of the other ranks.
 template <class Core, bool = Core::one_rank>
 class DummyScope {
@@ -69,7 +71,7 @@ class DummyScope {
 
   void begin() {
     torch::nn::Module& root = *core_.units.units()[0].module;
-    std::set<const c10::TensorImpl*> kept;  // of modules that compute with all ranks here
+    std::set<const c10::TensorImpl*> kept;  // buffers of modules that compute with all ranks
     std::vector<torch::nn::Module*> in_training;
     core_.rank_calls->each([&](torch::nn::Module& module) {
       for (const at::Tensor& buffer : module.buffers()) kept.insert(buffer.unsafeGetTensorImpl());
@@ -85,7 +87,7 @@ class DummyScope {
     core_.step.is_dummy = true;
     was_evaluating_ = std::exchange(run_.evaluating, true);
   }
-  /// Only what has changed: another thread may draw numbers meanwhile.
+  /// Restores only what has changed, since another thread may draw numbers meanwhile.
   void put_back() {
     const at::NoGradGuard no_grad;
     for (Buffer& one : buffers_)

@@ -8,20 +8,21 @@
 
 namespace ikebana::detail {
 
-/// The generators of the CPU and of the model's device within a step. Where those of all ranks are
-/// in the same state, each rank but the first draws from a state derived from it and from its rank,
-/// from then on. What drew nothing in the step is put back.
+/// The generators of the CPU and of the model's device within a step. If all ranks have them in the
+/// same state, each rank but the first draws from then on from a state that is derived from it and
+/// from the rank. A generator that drew nothing in the step is put back.
 class RankGenerators {
  public:
   explicit RankGenerators(c10::Device device) : device_(device) {}
 
-  /// A number of where the generators are. The same on all ranks: the numbers would be the same.
+  /// A hash of the generators' states. If it is equal on all ranks, they would draw the same
+  /// numbers.
   std::uint64_t position() const;
   void derive(std::int64_t rank);
-  /// The step was made.
+  /// Called when the step is committed: puts back the generators that drew nothing.
   void finish() noexcept;
 
-  /// A number of this process: ranks that are threads of one share its generators.
+  /// A number of this process, since ranks that are threads of one process share its generators.
   static std::uint64_t process();
 
  private:
@@ -37,8 +38,8 @@ class RankGenerators {
 };
 
 /// Saves, checks or loads the generators, so that random numbers continue where they were. A state
-/// that was saved on another type of device has none of this one, and random numbers then differ
-/// anyway: the device's generator stays as it is, with a warning.
+/// that was saved on another type of device lacks this device's generator, and random numbers
+/// differ there anyway: the generator stays as it is, with a warning.
 void save_generators(Archive& archive, c10::Device device);
 
 }  // namespace ikebana::detail

@@ -9,11 +9,11 @@
 
 namespace ikebana::detail {
 
-/// Asked about each operator of a forward before it runs. What made its input is known by name from
-/// the graph, through operators that only change shape, order or dtype.
+/// Checks each operator of a forward before it runs. The graph tells the operator that made its
+/// input, through operators that only change shape, order or dtype.
 class ProbabilityWatch {
  public:
-  /// Warns of the first operator of a loss that was given what it does not take.
+  /// Warns of the first operator of a loss that is given probabilities and does not take them.
   void check(const at::RecordFunction& function);
 
  private:
@@ -27,14 +27,14 @@ class ProbabilityWatch {
   static std::string_view text_of(std::string_view maker);
   /// A log_softmax of probabilities is part of a cross entropy that is computed in steps.
   static const Loss* loss_of(std::string_view name);
-  /// The name of the node that made the values of `t`; empty where there is none.
+  /// The name of the node that made the values of `t`; empty if no node did.
   static std::string maker_of(const at::Tensor& t);
 
   bool has_warned_ = false;
 };
 
-/// RAII: while it exists, the operators of this thread that reduce to a mean are known, by
-/// LibTorch's record functions: nothing else tells the mean of a loss operator from its sum. Costs
+/// RAII: while it exists, notes the operators of this thread that reduce to a mean, by LibTorch's
+/// record functions: nothing else tells the mean of a loss operator from its sum. Costs
 /// some hundred nanoseconds per operator, so it exists in one forward of a trainer alone. Must be
 /// destroyed on the thread that made it, and does not nest.
 class MeanWatch {
@@ -44,9 +44,10 @@ class MeanWatch {
   MeanWatch(const MeanWatch&) = delete;
   MeanWatch& operator=(const MeanWatch&) = delete;
 
-  /// Warns where a sum of the loss is what such an operator returned, and its count is above 1: the
-  /// step would divide it a second time. Of `mean` only where that was over as many elements as are
-  /// counted, which are no sums themselves: a sum over rows may be a mean over columns.
+  /// Warns if a sum of the loss is what such an operator returned, and its count is above 1: the
+  /// step would divide it a second time. The operator `mean` counts only if it was over as many
+  /// elements as are counted, which are no sums themselves: a sum over rows may be a mean over
+  /// columns.
   static void warn(const Loss& loss);
 
  private:
@@ -63,7 +64,7 @@ class MeanWatch {
   at::CallbackHandle handle_;
 };
 
-/// `loss()`; where it is `due`, warns of a mean that is returned as a sum.
+/// Returns `loss()`. If a watch is `due`, warns of a mean that is returned as a sum.
 Loss watched(bool due, c10::function_ref<Loss()> loss);
 
 }  // namespace ikebana::detail

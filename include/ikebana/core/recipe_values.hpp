@@ -1,6 +1,7 @@
 #pragma once
-// All that the update of a step depends on, and that must be the same on all ranks: the values of
-// policies, what the schedule makes of them, which parameters rules match, and the model's modes.
+// Compares between ranks the values that the update of a step depends on: those of policies, the
+// numbers that the schedule makes of them, the parameters that rules match, and the model's modes.
+// In every step one hash is compared; if it differs, a text for each value tells which one does.
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -27,24 +28,26 @@ namespace ikebana::detail {
 /// Takes a line's name and value.
 using AddLine = c10::function_ref<void(const std::string& name, std::string_view value)>;
 
-/// A number of the lines that it is given: FNV-1a.
+/// The hash FNV-1a of the lines that it is given.
 struct LinesHash {
   std::uint64_t value = 0xcbf29ce484222325;
   void operator()(const std::string& name, std::string_view text);
 };
-/// The lines that `each_line` gives, up to the first that a policy's values make an error.
+/// The lines that `each_line` gives, up to the first for which a policy throws because of its
+/// values.
 std::string text_of_lines(c10::function_ref<void(AddLine)> each_line);
-/// The names of parameters, with shapes and dtypes.
+/// Adds a line for each parameter: its name, shape and dtype.
 void each_line_of(const Masters& masters, AddLine add);
 
-/// Numbers of what is long to read: which parameters rules match, and what tensors hold. Each is
-/// computed again only when another rule or tensor stands at its place, or the tensor was written.
+/// Keeps hashes of what takes long to read: the parameters that rules match, and the values of
+/// tensors. Each is computed again only if another rule or tensor stands at its place, or if the
+/// tensor was written.
 class KnownValues {
  public:
   explicit KnownValues(const Masters& masters) : masters_(&masters) {}
 
   const Masters& masters() const { return *masters_; }
-  /// The places are counted from the beginning.
+  /// Counts the places from the beginning again.
   void begin() { rule_ = tensor_ = 0; }
   std::uint64_t of(const ParameterRule& rule);
   std::uint64_t of(const at::Tensor& tensor);
@@ -67,13 +70,13 @@ class KnownValues {
   std::size_t rule_ = 0, tensor_ = 0;
 };
 
-/// Makes one number of all values. Allocates nothing, but for a rule or a tensor that is new.
+/// Makes one hash of all values. Allocates only for a rule or a tensor that is new.
 class ValueHash {
  public:
   ValueHash(KnownValues& known, std::uint64_t first);
   std::uint64_t number() const { return hash_; }
 
-  /// Calls `f()`, which adds the value that has a name; `name()` makes it.
+  /// Calls `f()`, which adds the value that has the name `name()`.
   template <class Name, class F>
   void named(const Name&, const F& f) {
     f();
@@ -132,7 +135,7 @@ template <class T>
 inline constexpr bool is_variant = false;
 template <class... Choices>
 inline constexpr bool is_variant<std::variant<Choices...>> = true;
-/// A function that returns something decides something, of which only the type can be compared.
+/// A function that returns a value decides something; only its type can be compared.
 template <class T>
 inline constexpr bool is_deciding_function = false;
 template <class R, class... Args>
@@ -142,7 +145,7 @@ concept IsList = requires(const T& t) {
   std::size(t);
   std::begin(t);
 };
-/// Made of any schedule: what it is, only its rates tell.
+/// A value that can be any schedule: only its rates can be compared.
 template <class T>
 concept ScheduleValue = requires(const T& t) {
   t.rate(1.0, std::int64_t());
@@ -150,7 +153,7 @@ concept ScheduleValue = requires(const T& t) {
   static_cast<bool>(t);
 };
 
-/// What a schedule makes of some numbers in this step: all that is known of it.
+/// Adds what a schedule makes of some numbers in this step, which is all that can be read of it.
 template <class Sink, class T>
 void add_schedule(Sink& sink, const T& value, std::int64_t step) {
   if (!value) return sink.add(std::string_view("none"));
@@ -164,8 +167,7 @@ void add_schedule(Sink& sink, const T& value, std::int64_t step) {
 template <class Sink, class T>
 void add_value(Sink& sink, const T& value, std::int64_t step);
 
-/// Adds each value within one: of an optional or a variant, a tuple, a list, or the fields of a
-/// struct.
+/// Adds each value within an optional, a variant, a tuple or a list, or each field of a struct.
 template <class Sink, class T>
 void add_parts(Sink& sink, const T& value, std::int64_t step) {
   auto each = [&](std::size_t i, const auto& one) {
@@ -195,7 +197,7 @@ void add_parts(Sink& sink, const T& value, std::int64_t step) {
   }
 }
 
-/// Adds a value of a policy, or each one within it. What cannot be compared is left out: pointers,
+/// Adds a value of a policy, or each value within it. Leaves out what cannot be compared: pointers,
 /// paths, devices, and what a function does or has captured.
 template <class Sink, class T>
 void add_value(Sink& sink, const T& value, std::int64_t step) {
@@ -219,8 +221,8 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
   }
 }
 
-/// True for policies on axes that change neither what is computed nor which messages are sent. A
-/// policy of a user's own may hold anything: of one, ranks compare what it says by `describe`.
+/// True for policies on axes that change neither what is computed nor which messages are sent, and
+/// for policies of a user's own, which may hold anything: ranks compare their `describe` instead.
 template <class Policy>
 inline constexpr bool may_differ_by_rank = [] {
   using Axis = axis_of_t<Policy>;
@@ -228,7 +230,7 @@ inline constexpr bool may_differ_by_rank = [] {
          std::is_same_v<Axis, axis::observe> || std::is_same_v<Axis, axis::offload>;
 }();
 
-/// What this rank compares with the others when a step opens.
+/// The values that this rank compares with the other ranks when a step opens.
 template <bool one_rank>
 class ComparedValues {
  public:
@@ -240,8 +242,8 @@ class ComparedValues {
       parameters_.push_back({item.key(), item.value()});
   }
 
-  /// A number of all values. `fixed()` is the number of those that cannot change between steps: it
-  /// is called until ranks have compared it.
+  /// A hash of all values. `fixed()` hashes the values that cannot change between steps, and is not
+  /// called any more once ranks have compared it.
   template <class Mechanisms, class Fixed>
   std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, const Fixed& fixed) {
     if (!is_fixed_) fixed_ = fixed();
@@ -250,16 +252,16 @@ class ComparedValues {
     add_all(hash, mechanisms, step);
     return hash.number();
   }
-  /// A line for each.
+  /// A line for each value.
   template <class Mechanisms>
   std::string lines(Mechanisms& mechanisms, std::int64_t step) {
     ValueLines lines(known_);
     add_all(lines, mechanisms, step);
     return std::move(lines).text();
   }
-  /// All ranks have the same values in this step.
+  /// Called when ranks have compared the values of this step, and they are equal.
   void note_equal() { is_fixed_ = is_opened_ = true; }
-  /// A state was loaded, so that all values may be others.
+  /// Called when a state was loaded, which may change all values.
   void read_again() { is_fixed_ = false; }
   void end_step() noexcept { written_.forget(), is_opened_ = false; }
   void abort() noexcept {
@@ -290,7 +292,7 @@ class ComparedValues {
     add_modes(sink);
     if (mechanisms.shard.ranks().slices().size() == 1) add_written(sink);
   }
-  /// Of what no rank has written nothing is read.
+  /// Reads only weights that the program has written.
   template <class Sink>
   void add_written(Sink& sink) const {
     written_.each([&](const std::string& name, const at::Tensor& t, bool written) {

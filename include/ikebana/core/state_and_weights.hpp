@@ -1,5 +1,5 @@
 #pragma once
-// What the methods of a trainer do with its state and with its weights as a whole.
+// Bodies of the methods of a trainer that give out, load or replace its state and its weights.
 #include <atomic>
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>

@@ -10,7 +10,7 @@ namespace detail {
 /// The last step of which an error said what memory it takes (estimate/explain.hpp).
 struct ExplainedStep {
   std::string of;    // the values of the policies, and the sizes of the batch
-  std::string text;  // empty where it could not be found out
+  std::string text;  // empty if it could not be found out
 };
 
 /// The end of a loop over steps on several ranks. A trainer's methods set this rank's part; a step,
@@ -32,7 +32,7 @@ struct StepState {
 
   // Transaction counts the steps and begins one.
   std::int64_t attempts = 0;         ///< steps that were begun and not undone
-  std::size_t own_microbatches = 0;  ///< of this rank's batch; those that follow are dummies
+  std::size_t own_microbatches = 0;  ///< of this rank's batch; the ones that follow are dummies
 
   // `next_microbatch`, which `step` calls, counts on.
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
@@ -64,10 +64,10 @@ struct StepState {
 
 namespace detail {
 
-/// Throws BadModel where no parameter got a gradient, and for one whose memory an update would
-/// miss, and that got a gradient: it was frozen, or had other memory, when the trainer was made.
+/// Throws BadModel if no parameter got a gradient, or if one got a gradient whose memory an update
+/// would miss, since it was frozen, or had other memory, when the trainer was made.
 void check_gradients(const StepGradients& gradients, const Masters& masters);
-/// Frees them.
+/// Frees the gradients of the step and of the master weights.
 void forget_gradients(StepGradients& gradients, const Masters& masters) noexcept;
 
 }  // namespace detail

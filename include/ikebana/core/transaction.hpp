@@ -36,9 +36,8 @@ class Transaction {
   Transaction& operator=(const Transaction&) = delete;
 
   /// Before the first forward: all ranks meet, compare what they are about to do, and add up the
-  /// counts that are known. Where a forward is a call of all ranks, those with fewer microbatches
-  /// then get dummies. Then throws BadBatch where nothing is counted, and AllRanksEnded where all
-  /// have.
+  /// counts that are known. If a forward is a call of all ranks, ranks with fewer microbatches get
+  /// dummies. Throws BadBatch if nothing is counted, and AllRanksEnded if no rank has a batch.
   template <class Microbatches>
   void open(Totals& totals, [[maybe_unused]] Microbatches& microbatches) {
     std::uint64_t plans = core_.mechanisms.checkpoint.usable_plans(microbatches);
@@ -73,7 +72,7 @@ class Transaction {
     totals.check_counts();
     core_.mechanisms.checkpoint.begin_plan(core_, plans);
   }
-  /// All gradients are there: adds up over ranks what the update depends on, the terms of the loss
+  /// After the last backward: adds up over ranks what the update depends on, the terms of the loss
   /// and the norm of slices, in one exchange for each group.
   void close(Totals& totals, StepGradients& gradients) {
     if constexpr (!Core::one_rank) {
@@ -100,9 +99,9 @@ class Transaction {
     if constexpr (std::decay_t<decltype(core_.mechanisms)>::per_unit)
       if (core_.step.is_first() && !core_.step.unit_was_run) refuse_no_unit();
   }
-  /// The optimizer's update. If it throws, what it changed is put back. No call where the host
-  /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
-  /// was called.
+  /// Calls the optimizer's update, unless the host knows that the step is rejected; on a device,
+  /// the update obeys the flag. If it throws, what it changed is put back. Returns true if it was
+  /// called.
   bool update(const Masters& masters, StepGradients& gradients) {
     if (core_.step.dry != nullptr && core_.step.dry->ends_at_update()) throw DryStepEnded();
     const bool rejects = rejected(gradients);
@@ -122,8 +121,9 @@ class Transaction {
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   static constexpr bool update_may_throw = Core::update_may_throw;
 
-  /// All ranks make the update, or none. Between the last `prepare` and the commit. Ranks that have
-  /// whole parameters may have other numbers of microbatches, in which units are run.
+  /// Makes sure that all ranks make the update, or no rank does; called between the last `prepare`
+  /// and the commit. The order of units is compared only if parameters are cut: other ranks may
+  /// have different numbers of microbatches.
   void agree(bool rejects, const StepGradients& gradients) {
     if constexpr (!Core::one_rank) {
       auto ranks = core_.ranks();
@@ -132,7 +132,7 @@ class Transaction {
       detail::agree(ranks.data(), {rejects, order, gradients.hash_of_indices()});
     }
   }
-  /// A bit for each mechanism.
+  /// A bit for each mechanism: whether it has instructions for the other ranks.
   std::uint64_t instructions() {
     std::uint64_t all = 0, bit = 1;
     core_.mechanisms.each([&](auto& mechanism) {
@@ -147,7 +147,8 @@ class Transaction {
       on_all_ranks >>= 1;
     });
   }
-  /// The library's optimizers check what they use.
+  /// Throws BadValue for a rate that is not finite. The library's optimizers check their rates
+  /// themselves.
   void check_rate() const {
     if constexpr (!takes_divisor<Optimizer>)
       if (const double lr = core_.mechanisms.schedule.rate(core_.mechanisms.optimizer.base_lr(),
@@ -158,7 +159,7 @@ class Transaction {
   }
 
   Core& core_;
-  std::optional<RankGenerators> generators_;  // of several ranks
+  std::optional<RankGenerators> generators_;  // if there are several ranks
   bool committed_ = false;
 };
 

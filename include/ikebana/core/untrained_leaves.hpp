@@ -9,33 +9,35 @@
 
 namespace ikebana::detail {
 
-/// What was heard of one forward, until its backward.
+/// Notes of one forward, kept until its backward: the tensors that it made itself, and the unit
+/// that uses each leaf.
 class LeafRecord {
  public:
   /// Units that are run inside of each other, the innermost last.
   std::vector<const Unit*> open_units;
 
   bool made(const at::Tensor& tensor) const;
-  /// Where an operator first used a leaf: ", in unit `blocks.0`".
+  /// The place where an operator first used a leaf, as ", in unit `blocks.0`"; empty outside of
+  /// units.
   std::string place(const at::Tensor& leaf) const;
   void note_input(const at::Tensor& t);
-  /// An operator returned it. What has a history by then becomes no leaf.
+  /// Notes a result of an operator, unless it has a history: then it becomes no leaf.
   void note_output(const at::Tensor& t);
   void note_failure() noexcept { is_complete_ = false; }
-  /// Throws std::bad_alloc where memory ended while something was to be noted: LibTorch lets no
-  /// exception out of what hears its operators.
+  /// Throws std::bad_alloc if memory ended while something was to be noted: LibTorch lets no
+  /// exception out of the callbacks of its operators.
   void check_complete() const;
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-  std::unordered_set<const c10::TensorImpl*> impls_;  // of what was made
+  std::unordered_set<const c10::TensorImpl*> impls_;  // of the tensors that were made
   std::vector<Weak> made_;                            // so that no other tensor gets its address
   std::unordered_map<const c10::TensorImpl*, const Unit*> users_;
   bool is_complete_ = true;
 };
 
-/// RAII: while it exists, operators of this thread are noted in a record. Costs some hundred
+/// RAII: while it exists, notes the operators of this thread in a record. Costs some hundred
 /// nanoseconds per operator. Must be destroyed on the thread that made it, and does not nest.
 class LeafWatch {
  public:
@@ -68,7 +70,7 @@ class LeafWatch {
   at::CallbackHandle handle_;
 };
 
-/// RAII: the forward of a unit, for a record; nothing where there is none.
+/// RAII: notes in a record which unit's forward runs; does nothing if the record is null.
 class WatchedUnit {
  public:
   WatchedUnit(LeafRecord* record, const Unit& unit);
@@ -80,12 +82,11 @@ class WatchedUnit {
   LeafRecord* record_;
 };
 
-/// Asked by a backward pass about the leaves of its graph that are no master weights. Costs nothing
-/// where there are none, since each step walks its graph in any case (parameters/leaves.hpp).
+/// Checks the leaves of a backward's graph that are no master weights. Costs nothing if all are,
+/// since each step walks its graph in any case (parameters/leaves.hpp).
 ///
-/// In a watched forward it is known which tensors the forward made itself. In any other one a leaf
-/// that nothing owns is noted, the next forward is watched, and it is an error when it is met
-/// again.
+/// A watched forward shows which tensors it made itself. In any other forward, a leaf that nothing
+/// owns is noted and the next forward is watched; if the leaf is met again, that is an error.
 class UntrainedLeaves {
  public:
   UntrainedLeaves();
@@ -102,9 +103,9 @@ class UntrainedLeaves {
   }
   LeafRecord* record() const { return record_.get(); }
 
-  /// What a backward pass asks of each leaf, and at the end of its walk.
+  /// Called by a backward pass for each leaf, and at the end of its walk.
   struct Check {
-    UntrainedLeaves* self;  // null: nothing is asked
+    UntrainedLeaves* self;  // null: nothing is checked
     torch::nn::Module& model;
 
     void operator()(const at::Tensor& leaf) const;
@@ -120,7 +121,8 @@ class UntrainedLeaves {
                   c10::function_ref<Loss()> loss);
   void check(torch::nn::Module& model, const at::Tensor& leaf);
   void end_walk();
-  /// Throws BadModel for a buffer: it is the model's, and no trainer trains it.
+  /// True if the model, another trainer or `not_trained` owns the leaf. Throws BadModel for a
+  /// buffer of the model, which no trainer trains.
   static bool is_owned(torch::nn::Module& model, const at::Tensor& leaf);
   bool is_in_batch(const at::Tensor& leaf);
   /// Notes the leaves that a tensor of the batch was computed from.

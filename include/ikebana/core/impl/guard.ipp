@@ -37,7 +37,7 @@ IKEBANA_INLINE void move(torch::nn::Module& module, c10::Device device) {
   }
 }
 
-/// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
+/// Warns of what a step that threw could not put back, if the sentence `lost` is not empty.
 inline void warn_of(const std::string& lost) {
   if (!lost.empty()) TORCH_WARN("step: an exception ended it.", lost);
 }
@@ -68,15 +68,15 @@ inline std::string without_end(std::string text) {
   return text;
 }
 
-/// Where it was, and whether something was updated.
+/// A text on where the call was, and whether it updated something.
 inline std::string where_text(const StepFailure& failure, Place place) {
   return " (" + place() +
          (failure.partly_updated || failure.was_made ? ")." : "). Nothing was updated.");
 }
 
 /// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
-/// text, and where it was (`place()`). `lost`: a sentence on what was not put back; `memory`: lines
-/// on what memory was used for.
+/// text and the place of the call. `lost` is a sentence on what was not put back; `memory` are
+/// lines on what memory was used for.
 [[noreturn]] inline void rethrow(const std::exception& error, const std::string& what,
                                  const StepFailure& failure, Place place, const std::string& lost,
                                  const std::string& memory) {
@@ -91,7 +91,7 @@ inline std::string where_text(const StepFailure& failure, Place place) {
                    suggestion(what));
 }
 
-/// A sentence where parameters were updated before the exception.
+/// A sentence, if parameters were updated before the exception; else an empty text.
 inline std::string updated_before(const StepFailure& failure) {
   if (failure.was_made) return " The update was made before, and the step counts.";
   if (!failure.partly_updated) return {};
