@@ -1,5 +1,5 @@
 #pragma once
-// Compares between ranks the values that the update of a step depends on: those of policies, the
+// Compares between ranks the values that the update of a step depends on: values of policies, the
 // numbers that the schedule makes of them, the parameters that rules match, and the model's modes.
 // In every step one hash is compared; if it differs, a text for each value tells which one does.
 #include <array>

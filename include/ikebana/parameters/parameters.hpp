@@ -1,6 +1,6 @@
 #pragma once
-// What is stored and what a unit computes with: one mechanism for shard, offload, precision, prune
-// and quantize, because each of them decides a part of it.
+// Chooses how parameters are stored and what a unit computes with: one mechanism for shard,
+// offload, precision, prune and quantize, because each of them decides a part of it.
 #include <ikebana/parameters/gathered_parameters.hpp>
 #include <ikebana/parameters/in_place_parameters.hpp>
 #include <ikebana/parameters/kept_parameters.hpp>
@@ -20,8 +20,8 @@ struct parameters_of<Mechanisms> {
 };
 }  // namespace detail
 
-/// `InPlaceParameters` where no mechanism moves parameters; otherwise `KeptParameters` where what
-/// is gathered stays between steps, and `GatheredParameters` where it is released.
+/// `InPlaceParameters` if no mechanism moves parameters; otherwise `KeptParameters` if gathered
+/// parameters stay between steps, and `GatheredParameters` if they are released.
 template <class Mechanisms>
 using ParametersOf = typename detail::parameters_of<Mechanisms>::type;
 

@@ -12,7 +12,7 @@ class Run;
 
 namespace detail {
 
-/// A unit's own forward, given `run` where it takes one.
+/// Calls a unit's own forward, with `run` if it takes one.
 template <class Holder, class Run, class... Args>
 auto call_forward(Holder& holder, Run& run, Args&&... args) {
   if constexpr (std::is_same_v<Holder, torch::nn::AnyModule>)
@@ -52,7 +52,7 @@ auto owning(Holder& holder) {
   else return holder;
 }
 
-/// True for a model that declares units and is none of them itself.
+/// True for a model that declares units and is not one of them itself.
 template <class Model>
 inline constexpr bool has_inner_units = shows_units<Model> && !listed<Model, units_of_t<Model>>;
 
@@ -63,7 +63,7 @@ inline constexpr bool runnable =
     (std::is_same_v<units_of_t<Model>, Children> && std::is_same_v<Unit, torch::nn::AnyModule>) ||
     listed<Unit, units_of_t<Model>>;
 
-/// What a trainer holds, for a recompute that may come after the trainer was destroyed.
+/// The core of a trainer, for a recompute. Throws BadRecompute if the trainer was destroyed.
 template <class Core>
 std::shared_ptr<Core> lock_or_throw(const std::weak_ptr<Core>& core) {
   if (auto locked = core.lock()) return locked;
@@ -72,7 +72,7 @@ std::shared_ptr<Core> lock_or_throw(const std::weak_ptr<Core>& core) {
       "trainer. Keep the trainer at least as long as the graph.");
 }
 
-/// The innermost of all: a unit's own forward.
+/// A unit's own forward, which all wrappers surround.
 template <class Holder>
 struct ModuleForward {
   Holder* holder;
@@ -92,9 +92,9 @@ struct ModuleForward {
   Owning owning_copy() const { return {owning(*holder), evaluating}; }
 };
 
-/// One unit's forward inside the wrappers of a list, the first of which is called now. Each wrapper
-/// is given the call inside of it as `next`: `next(args...)` goes on at once, and `next.owned()`
-/// is a copy that a recompute may call after this call, the model's variables and even the trainer
+/// One unit's forward inside the wrappers of a list; a call calls the first of them. Each wrapper
+/// is given the call inside of it as `next`: `next(args...)` goes on at once, and `next.owned()` is
+/// a copy that a recompute may call after this call, the model's variables and even the trainer
 /// have ended.
 template <class Core, class Forward, class Wrappers>
 struct UnitCall {
