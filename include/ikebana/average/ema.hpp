@@ -29,7 +29,7 @@ struct Mechanism<EMA> : detail::WeightAverage<EMA> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
     // An average cannot begin with a weight's former value where backward has updated some.
-    this->prepare_update(masters, gradients, /*of_all=*/gradients.updated_in_backward,
+    this->prepare_update(masters, gradients, /*of_all=*/gradients.protocol.updated_in_backward,
                          /*first_copies=*/!values.from_initial_weights,
                          [&](const auto& n) { return weight(n); });
   }

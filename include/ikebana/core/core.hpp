@@ -124,9 +124,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   StepGradients& collect_gradients() {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Optimizer);
     step.gradients.collect(parameters.masters().values);
-    step.gradients.storage = parameters.masters().storage;
+    step.gradients.protocol.storage = parameters.masters().storage;
     step.gradients.position = step.position;
-    step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
+    step.gradients.protocol.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
     detail::check_gradients(step.gradients, parameters.masters());
     return step.gradients;

@@ -15,7 +15,7 @@ IKEBANA_INLINE void StepState::begin() {
 namespace detail {
 
 IKEBANA_INLINE void check_gradients(const StepGradients& gradients, const Masters& masters) {
-  if (gradients.indices.empty() && !gradients.updated_in_backward)
+  if (gradients.indices.empty() && !gradients.protocol.updated_in_backward)
     throw BadModel(
         "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
         "output.");
@@ -27,7 +27,7 @@ IKEBANA_INLINE void check_gradients(const StepGradients& gradients, const Master
 }
 
 IKEBANA_INLINE void forget_gradients(StepGradients& gradients, const Masters& masters) noexcept {
-  gradients.values.clear(), gradients.finite.clear();
+  gradients.values.clear(), gradients.protocol.finite.clear();
   for (const auto& master : masters.values) master.mutable_grad().reset();
 }
 
