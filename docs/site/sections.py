@@ -46,7 +46,7 @@ def declared(entry, part):
     internal = {base.get("id") for base in entry.bases}
     bases = [text.tidy(text.text_of(b)) for b in part.findall("basecompoundref")
              if b.get("prot") == "public" and b.get("refid") not in internal]
-    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b and "Methods<" not in b]
+    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b]
     ends = f" : {', '.join(bases)}" if bases and entry.name != "Trainer" else ""
     lines = [*text.template(part), f"{kind} {name}{ends};"]
     # A plain `struct X;` says no more than the heading.

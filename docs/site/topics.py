@@ -114,8 +114,7 @@ HIDDEN = {
     "AdamW8bit": ("in_8_bits",),
     "ProcessGroup": ("members",),
     "Ragged": ("each_part",),
-    "StateMethods": ("rank_state", "rows_to_load", "restore_rows"),
-    "RankMethods": ("several_ranks", "together_or_not"),
+    "Trainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
     "AnyTrainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
 }
 
@@ -124,7 +123,7 @@ INTERNAL_PATHS = ("grammar/", "checks/", "core/", "parameters/", "posix/", "rank
                   "step.hpp", "bridge/")
 INTERNAL = re.compile(r"""
     Mechanism<.*|Mechanisms.*|CutParameter
-    |axis_of.*|fit|evaluate|BatchNormMethods|SaveAndLoad
+    |axis_of.*|fit|evaluate|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
     |CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
     |RankState|StateRows

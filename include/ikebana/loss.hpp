@@ -1,5 +1,5 @@
 #pragma once
-// What a model's loss returns: a sum and the number of items that it is over. Only the step
+// The result of a model's loss: a sum and the number of items that it is over. Only the step
 // divides.
 #include <ikebana/detail/number.hpp>
 #include <ikebana/error.hpp>
@@ -8,42 +8,42 @@
 
 namespace ikebana {
 
-/// How many items a sum is over: a number on the host, or a one-element tensor on the device. Costs
-/// nothing on the host; on a device, additions and the division are done there. Tensors of narrow
-/// dtypes (Bool, Byte, Half and so on) are kept as Long or Float, in which their sums fit.
+/// The number of items that a sum is over: on the host, or a one-element tensor on the device.
+/// Costs nothing on the host; on a device, additions and the division are done there. Tensors of
+/// narrow dtypes (Bool, Byte, Half and so on) are kept as Long or Float, in which their sums fit.
 class Count {
  public:
   Count() = default;  ///< no count was given; as a number, 0
   /// A number on the host, or a one-element tensor, which may be on a device. Throws BadBatch for a
-  /// tensor that is not one real number, and BadModel for one that requires a gradient: a count is
-  /// divided by after backward has begun, so it has none.
+  /// tensor that is not one real number, and BadModel for one that requires a gradient: a step
+  /// divides by a count after backward has begun, so it gets no gradient.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Count(Number items) : given_(true), items_(static_cast<double>(items)) {}
   Count(const at::Tensor& items) : given_(true), tensor_(widened(items)) {}
 
-  /// False where no count was given.
+  /// False if no count was given.
   bool is_given() const { return given_; }
-  /// Whether it is a tensor.
+  /// True if it is a tensor.
   bool on_device() const { return tensor_.defined(); }
-  /// True where `value()` does not wait for a device.
+  /// True if `value()` does not wait for a device.
   bool readable() const { return !on_device() || detail::readable(tensor_); }
-  /// The number. Waits for the device where it is a tensor on one.
+  /// The number. Waits for the device if it is a tensor on one.
   double value() const { return on_device() ? detail::number(tensor_) : items_; }
   /// False for a number that counts no items: below 0, NaN, or 2^63 and above.
   bool is_possible() const;
-  /// `sum` divided by this count, where the sum is.
+  /// Returns `sum` divided by this count, on the device of the sum.
   at::Tensor divide(const at::Tensor& sum) const;
   /// The gradient of `sum` that backward starts with, scale / count, in the dtype and shape of the
-  /// sum: so dividing the loss takes no operator.
+  /// sum. So dividing the loss takes no operator.
   at::Tensor gradient(const at::Tensor& sum, double scale) const;
-  /// As a one-element tensor where `like` lives.
+  /// The count as a one-element tensor on the device of `like`.
   at::Tensor tensor(const at::Tensor& like, at::ScalarType type = at::kFloat) const;
-  /// None, of the same kind.
+  /// A count of 0, as a number or a tensor as this one is.
   Count zero() const { return on_device() ? Count(at::zeros_like(tensor_)) : Count(0); }
-  /// As a one-element tensor where it is: on the host, if it is a number.
+  /// The count as a one-element tensor on its own device; on the host, if it is a number.
   at::Tensor on_its_device() const;
-  /// Adds another count. Of two on the host the sum is on the host; otherwise it is a tensor.
+  /// Adds another count. If both are on the host, the sum is, too; otherwise it is a tensor.
   Count& operator+=(const Count& other);
   friend bool same(const Count& a, const Count& b) {
     if (a.on_device() && b.on_device() && a.tensor_.is_same(b.tensor_)) return true;
@@ -63,7 +63,7 @@ class Count {
 /// A named part of a loss: it adds `scale * sum / count` to what is minimised. `scale` must be
 /// finite.
 struct Term {
-  std::string name;  ///< by which reports have it; of each term another one
+  std::string name;  ///< by which reports have it; each term has another one
   at::Tensor sum;    ///< differentiable, one element
   Count count;       ///< what it is divided by
   double scale = 1;  ///< its weight in the loss; finite
@@ -74,7 +74,7 @@ struct Term {
 /// report; `terms` are further parts. No code before the step divides, so that microbatches are
 /// weighted correctly.
 struct Loss {
-  at::Tensor sum = {};           ///< differentiable, one element; undefined where `terms` are all
+  at::Tensor sum = {};           ///< differentiable, one element; undefined if `terms` are all
   Count count = {};              ///< items that the sum is over
   at::Tensor outputs = {};       ///< (rows, ...): for metrics and Report::outputs
   std::vector<Term> terms = {};  ///< further parts of the loss, each with a name of its own
@@ -93,18 +93,18 @@ class LossValue {
  public:
   /// A term over all microbatches: it adds `scale * sum / count`.
   struct Part : Term {
-    at::Tensor seed = {};  ///< what backward started with, where it was divided by the count
+    at::Tensor seed = {};  ///< the gradient that backward started with, if it was divided by then
   };
 
   /// Every part's scale * sum / count, added up; one number on the device.
   at::Tensor mean() const;
-  /// True where `is_finite()` does not wait for a device.
+  /// True if `is_finite()` does not wait for a device.
   bool readable() const { return detail::readable(parts[0].sum); }
-  /// Whether the sum of every term is finite. Waits for the device.
+  /// True if the sum of every term is finite. Waits for the device.
   bool is_finite() const;
-  /// One float on the device: 1 where the value is not finite, as where a count is 0 there.
+  /// One float on the device: 1 if the value is not finite, as if a count is 0 there.
   at::Tensor non_finite() const;
-  /// Calls `f` with the numbers that are finite where the value is.
+  /// Calls `f` with the numbers that are all finite if the value is.
   template <class F>
   void each_checked(const F& f) const {
     for (const Part& part : parts) {
@@ -114,7 +114,7 @@ class LossValue {
     }
   }
 
-  c10::SmallVector<Part, 1> parts;  ///< the terms, that of the loss itself first
+  c10::SmallVector<Part, 1> parts;  ///< the terms; the loss's own is the first
   std::string where;  ///< on which of several ranks it is not finite, as " on rank 1", if known
 };
 
@@ -122,7 +122,7 @@ namespace detail {
 std::string term_text(const std::string& name);
 void check_term(const std::string& name, const Count& count, double scale);
 /// Calls `f(name, sum, count, scale)` for every term, the unnamed one first. Throws BadModel for a
-/// loss without any or a scale that is not finite, and BadBatch for an impossible count.
+/// loss without a term or a scale that is not finite, and BadBatch for an impossible count.
 template <class F>
 void each_term(const Loss& loss, F&& f) {
   if (!loss.sum.defined() && loss.terms.empty())
@@ -137,11 +137,11 @@ void each_term(const Loss& loss, F&& f) {
     f(term.name, term.sum, term.count, term.scale);
   }
 }
-/// Throws BadModel where two terms of a loss have one name, by which reports find them. The loss's
+/// Throws BadModel if two terms of a loss have one name, by which reports find them. The loss's
 /// own sum has the empty name.
 void check_term_names(const Loss& loss);
-/// Throws BadModel where a loss has another number of terms than the one before, of a microbatch or
-/// a batch (`what`); 0 before: there was none.
+/// Throws BadModel if a loss has another number of terms than the loss before, of a microbatch or a
+/// batch (`what`); `before` is 0 for the first loss.
 void check_term_count(std::size_t before, std::size_t now, const char* what);
 }  // namespace detail
 

@@ -23,17 +23,17 @@ struct Unit {
   std::string name;                                   ///< its path in the model: `blocks.0`
   std::shared_ptr<torch::nn::Module> module;          ///< the module itself
   std::vector<std::string> names;                     ///< of the parameters below
-  std::vector<at::Tensor> parameters;                 ///< those that no inner unit owns
+  std::vector<at::Tensor> parameters;                 ///< parameters that no inner unit owns
   std::size_t index = 0;                              ///< in UnitTable::units
   std::vector<std::vector<std::string>> other_names;  ///< of each, further ones of a tied weight
   std::vector<std::string> also_named;  ///< further paths of a module that is registered twice
-  /// Whether it is the whole model.
+  /// True if it is the whole model.
   bool is_root() const { return index == 0; }
 };
 
 namespace detail {
 
-/// How a trainer keeps a model: a module type is kept by a shared_ptr.
+/// The type by which a trainer keeps a model: for a module type, a shared_ptr.
 template <class Model>
 struct handle_of {
   using type = Model;
@@ -46,7 +46,7 @@ struct handle_of<Model> {
 template <class Model>
 using handle_of_t = typename handle_of<Model>::type;
 
-/// The module behind a holder, a shared_ptr, an AnyModule or a reference; null where it is empty.
+/// The module behind a holder, a shared_ptr, an AnyModule or a reference; null if that is empty.
 template <class Holder>
 std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
   if constexpr (requires { holder.ptr(); }) return holder.is_empty() ? nullptr : holder.ptr();
@@ -54,7 +54,7 @@ std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
   else return holder;
 }
 
-/// The same without ownership.
+/// The address of that module, without ownership.
 template <class Holder>
 const torch::nn::Module* module_address(Holder& holder) {
   if constexpr (std::is_base_of_v<torch::nn::Module, Holder>) return &holder;

@@ -1,6 +1,6 @@
 #pragma once
-// What a step reports. Its values stay on the device until they are read; reading waits for the
-// device.
+// The reports of steps, evaluations and epochs. A step's values stay on the device until they are
+// read; reading waits for the device.
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
 #include <ikebana/detail/not_given.hpp>
@@ -15,7 +15,7 @@
 
 namespace ikebana {
 
-/// What Offload moved in a step, in bytes, and in how many copies; directions are seen from the
+/// The bytes that Offload moved in a step, and the number of copies; directions are seen from the
 /// device.
 struct OffloadTraffic {
   std::int64_t activations_out = 0;   ///< activations, after their forward
@@ -33,13 +33,13 @@ struct MemoryReport;  // observe/memory_report.hpp
 class Report {
  public:
   /// The value that was minimised: every term's scale * sum / count. Waits for the device; throws
-  /// NonFinite where the precision has no loss scale to skip such a step with.
+  /// NonFinite if it is not finite and the precision has no loss scale to skip such a step with.
   double loss() const;
-  /// The same as a one-element tensor on the model's device. Waits for nothing, checks nothing.
+  /// The loss as a one-element tensor on the model's device. Waits for nothing, checks nothing.
   at::Tensor mean() const { return value.mean(); }
   /// One named term of the loss, without its scale. Throws Error for a name that no term has.
   double term(const std::string& name) const;
-  /// Norm of all gradients before clipping; empty where no policy computes it.
+  /// Norm of all gradients before clipping; empty if no policy computes it.
   std::optional<double> grad_norm() const;
   /// Items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
@@ -49,16 +49,16 @@ class Report {
   operator Number() const {
     return (void)sizeof(refuse::ReportIsNoNumber<Report, Number>), Number();
   }
-  /// True where the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
+  /// True if the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
   std::int64_t step = 0;                     ///< steps before this one
   std::int64_t microbatches = 0;             ///< forward and backward passes
   double learning_rate = detail::not_given;  ///< of the parameters without a group
-  /// That of each parameter group, in their order, then that of the parameters without a group; of
-  /// two optimizers in one (Muon, Combined) all those of the first, then those of the other.
+  /// The rate of each parameter group, in their order, then of the parameters without a group; for
+  /// two optimizers in one (Muon, Combined) all rates of the first, then those of the other.
   c10::SmallVector<double, 4> learning_rates = {};
-  std::optional<BatchPosition> position;   ///< of the batch, where `fit` or the caller knows it
+  std::optional<BatchPosition> position;   ///< of the batch, if `fit` or the caller knows it
   double seconds = detail::not_given;      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.
@@ -68,23 +68,23 @@ class Report {
   std::optional<OffloadTraffic> offloaded;  ///< under Offload
   at::Tensor outputs;                       ///< Loss::outputs of all microbatches, in row order
 
-  // What the step fills in.
-  LossValue value;       ///< the loss, undivided; `loss()` reads it
-  at::Tensor norm;       ///< of all gradients, on the device; `grad_norm()` reads it
-  at::Tensor found_inf;  ///< on the device, 1 where the step was skipped; `skipped()` reads it
-  bool must_be_finite = true;  ///< whether `loss()` throws where it is not finite
+  // The step sets these.
+  LossValue value;             ///< the loss, undivided; `loss()` reads it
+  at::Tensor norm;             ///< of all gradients, on the device; `grad_norm()` reads it
+  at::Tensor found_inf;        ///< on the device, 1 if the step was skipped; `skipped()` reads it
+  bool must_be_finite = true;  ///< whether `loss()` throws if it is not finite
 };
 
 std::ostream& operator<<(std::ostream& out, const Report& report);
 
-/// What `Trainer::evaluate` returns. The loss of one that is made by hand is NaN until it is set.
+/// The result of `Trainer::evaluate`. If it is made by hand, its loss is NaN until it is set.
 struct Evaluation {
   double loss = detail::not_given;  ///< sum over terms of scale * sum / count, over all batches
   double count = 0;                 ///< items of the first term
-  /// In the order in which they were given.
+  /// The values of the metrics, in the order in which these were given.
   std::vector<std::pair<std::string, double>> metrics = {};
 
-  /// The value of a metric by its name. Throws Error if there is none of that name.
+  /// The value of a metric by its name. Throws Error if no metric has that name.
   double operator[](const std::string& name) const;
   /// Refused: write `.loss`.
   template <class Number>
@@ -102,7 +102,7 @@ struct Epoch {
   std::int64_t epoch = 0;           ///< from 0
   std::int64_t steps = 0;           ///< updates that were tried
   double loss = detail::not_given;  ///< mean of the steps' losses
-  /// Of training, without validation; NaN for an epoch before a resume.
+  /// Seconds of training, without validation; NaN for an epoch before a resume.
   double seconds = detail::not_given;
   std::optional<Evaluation> validation = {};  ///< of `FitOptions::validate`
 };
@@ -110,7 +110,8 @@ struct Epoch {
 struct History : std::vector<Epoch> {
   bool stopped = false;     ///< ended early, by `FitOptions::stop`, early stopping or SIGTERM
   bool terminated = false;  ///< ended early by SIGTERM
-  /// The updates that were made before it went on from a saved state; empty if it began anew.
+  /// The updates that were made before it went on from a saved state; empty if it began without
+  /// one.
   std::optional<std::int64_t> resumed_at = {};
 };
 

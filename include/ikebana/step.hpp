@@ -1,7 +1,8 @@
 #pragma once
 // One optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
 #include <ikebana/core/around_step.hpp>
-#include <ikebana/core/totals.hpp>
+#include <ikebana/core/microbatches.hpp>
+#include <ikebana/core/step_report.hpp>
 #include <ikebana/core/transaction.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 
@@ -14,16 +15,16 @@ Report step(Core& core, const Batch& batch) {
   auto& m = core.mechanisms;
   return detail::around_step(core, batch, [&] {
     // Host prologue
+    detail::StepReport reported;
+    detail::BatchPlacement placement(core);
     detail::Transaction transaction(core);
     StepState& state = core.step;
     const Masters& masters = core.parameters.masters();
-    auto here = m.observe.around_phase(
-        Phase::Data, [&] { return transaction.place(m.device, m.layout, batch); });
+    auto here = m.observe.around_phase(Phase::Data, [&] { return placement.place(batch); });
     auto microbatches = detail::cut(core, here);  // 1
     auto ranks = m.shard.ranks();
     Totals totals(m.objective, core.model, microbatches, ranks, state.attempts);  // 2
     transaction.open(totals, microbatches);
-    detail::Outputs outputs;
     const StepRate rate(m.schedule, state.attempts);
     Run run(core, /*evaluating=*/false);
 
@@ -35,7 +36,7 @@ Report step(Core& core, const Batch& batch) {
         const detail::DummyScope scope(core, run, state.is_after_own());
         m.observe.around_phase(Phase::Forward, [&] {
           Loss loss = core.loss(run, microbatch);  // 4, 5
-          outputs.add(loss);
+          reported.add_outputs(loss);
           totals.add(loss, state.roots);  // 6
         });
         m.observe.around_phase(Phase::Backward, [&] {
@@ -55,9 +56,8 @@ Report step(Core& core, const Batch& batch) {
         m.precision.accept(gradients, totals.value(), ranks, state.deferred);  // 10
         m.clip.accept(gradients, totals.value(), ranks, state.deferred);
         transaction.begin_update(masters, gradients);
-        transaction.check_first_step();
         m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
-        Report result = transaction.report(totals, outputs, rate);
+        Report result = reported.make(state, totals, m.optimizer, rate);
 
         const bool updated = transaction.update(masters, gradients);  // 11
         transaction.commit();  // from here on nothing may throw
@@ -72,7 +72,7 @@ Report step(Core& core, const Batch& batch) {
     });
 
     // Host epilogue
-    transaction.stop_clock(report);
+    reported.stop_clock(report);
     return report;
   });
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What a user holds: a model and its recipe, with the methods that train it.
+// The trainer: a model and its recipe, with the methods that train it.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/advice/explanation.hpp>
 #include <ikebana/bridge/memory.hpp>
@@ -7,9 +7,7 @@
 #include <ikebana/checks/prediction.hpp>
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
-#include <ikebana/core/rank_methods.hpp>
-#include <ikebana/core/state_methods.hpp>
-#include <ikebana/core/weight_methods.hpp>
+#include <ikebana/core/state_and_weights.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/update_bn.hpp>
 #include <ikebana/fit/fit.hpp>
@@ -18,24 +16,21 @@
 #include <ikebana/schedule/constant.hpp>
 #include <ikebana/state/save_and_load.hpp>
 #include <ikebana/step.hpp>
+#include <optional>
 
 namespace ikebana {
 
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
-/// parameters when it is destroyed. Its bases, each in a file of its own, have further methods.
+/// parameters when it is destroyed. Its base has the methods that save and load it.
 template <class ModelT, class... Policies>
-class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
-                public StateMethods<Trainer<ModelT, Policies...>>,
-                public RankMethods<Trainer<ModelT, Policies...>>,
-                public WeightMethods<Trainer<ModelT, Policies...>>,
-                public BatchNormMethods<Trainer<ModelT, Policies...>> {
+class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
  public:
   /// The type of the model, as it was given.
   using Model = ModelT;
   /// One policy per axis, in wrapping order, whatever order they were given in.
   using Recipe = compose_t<Policies...>;
-  /// How the trainer keeps the model: a module type by a shared pointer.
+  /// The type by which the trainer keeps the model: for a module type, a shared pointer.
   using Handle = detail::handle_of_t<Model>;
 
   /// Takes the model, or a maker: a callable that returns it, `Trainer{[&] { return GPT(config); },
@@ -82,23 +77,23 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// generators. Waits for no device.
   template <class Batch, class... Others>
   Report step(const Batch& batch, const Others&...);
-  /// The same for a batch that is written in the call: `step({input, target})`.
+  /// One update from a batch that is written in the call: `step({input, target})`.
   Report step(const std::pair<at::Tensor, at::Tensor>& batch) {
     return step<std::pair<at::Tensor, at::Tensor>>(batch);
   }
 
   /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
-  /// recipe's precision, averaged weights where the recipe has them. A metric has `name`,
+  /// recipe's precision, averaged weights if the recipe has them. A metric has `name`,
   /// `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics);
 
-  /// What the model gives for `given`, computed as `evaluate` computes: what `forward` returns, for
+  /// The model's result for `given`, computed as `evaluate` computes: what `forward` returns for
   /// the input of a batch that has an input and a target, or for the values that `forward` takes
-  /// besides `run`. Where `forward` takes neither, and the loss takes the batch, `Loss::outputs`.
-  /// Of a loader a vector with a result per batch. Results belong to the caller: later steps do not
-  /// change them. Costs a walk over the modules, and under EMA what an evaluation costs it. Where
-  /// parameters are cut among ranks, all ranks call it, equally often. Waits for no device.
+  /// besides `run`. If `forward` takes neither, and the loss takes the batch, `Loss::outputs`. For
+  /// a loader, a vector with a result per batch. Later steps do not change results. Costs a walk
+  /// over the modules, and under EMA what an evaluation costs it. If parameters are cut among
+  /// ranks, all ranks call it, equally often. Waits for no device.
   template <class... Given>
     requires(sizeof...(Given) > 0)
   auto predict(Given&&... given) {
@@ -110,7 +105,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                      [&](auto&) { return detail::held_memory(detail::view_of(core())); });
   }
 
-  /// Whether `predict` takes a `Given` and returns a tensor.
+  /// True if `predict` takes a `Given` and returns a tensor.
   template <class Given>
   static consteval bool predicts_tensor() {
     if constexpr (!refuse::passed<detail::predict_diagnosis_t<Core, Given>>) return false;
@@ -119,12 +114,22 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                             at::Tensor>;
   }
 
+  /// Computes the statistics of all batch norms again, for the weights that `evaluate` uses: the
+  /// mean over the batches of a loader, of one loss of each, in training mode and without
+  /// gradients; on several ranks over the batches of all. If the recipe averages weights, its
+  /// average is evaluated and saved with them until it changes, and training goes on with the
+  /// model's own; otherwise they are the model's. Dropout draws random numbers. Throws BadBatch
+  /// without a batch, BadModel without a batch norm; after an error all is as it was. Waits for the
+  /// device. Source: torch.optim.swa_utils.update_bn.
+  template <class Loader>
+  void update_bn(Loader&& loader);
+
   /// Steps over all batches of a loader, epoch by epoch, with a progress bar on a terminal.
   template <class Loader, class Options = FitOptions<detail::batch_of_t<Loader>>>
   History fit(Loader&& loader, const Options& options = {});
 
-  /// What `fit` calls after each epoch, for a loop over epochs of your own. Throws BadValue where a
-  /// policy needs a loss or a validation, as ReduceLROnPlateau, and the epoch has none.
+  /// Ends an epoch, for a loop over epochs of your own; `fit` calls it. Throws BadValue if a policy
+  /// needs a loss or a validation, as ReduceLROnPlateau, and the epoch has none.
   void end_epoch(const Epoch& epoch) {
     core().check_model();
     core().mechanisms.each([&](auto& mechanism) { mechanism.end_epoch(epoch); });
@@ -139,20 +144,36 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// The mechanism of a policy: `mechanism<Precision<FP16>>().loss_scale()`.
   template <class Policy>
   Mechanism<Policy>& mechanism() {
-    if constexpr (detail::in_recipe<Policy, Recipe>) {
-      return core().mechanisms.template of<Policy>();
-    } else {
+    if constexpr (detail::in_recipe<Policy, Recipe>) return core().mechanisms.template of<Policy>();
+    else
       return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Mechanism<Policy>&>();
-    }
   }
   /// The model. While it trains, its parameters may lie elsewhere (`with_full_weights`).
   Handle& model() { return core().model; }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
 
-  /// Ends the trainer, and returns its model with plain, whole parameters on every rank, which all
-  /// call. A destructor alone must not wait for other ranks: parameters that are cut among them
-  /// have no values then.
+  /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that
+  /// are trained, also if the recipe averages them. What `f` writes to them is trained from then
+  /// on. On several ranks, all call it.
+  template <class F>
+  decltype(auto) with_full_weights(F&& f) {
+    return detail::with_full_weights(core(), f);
+  }
+  /// Calls `f(model)` as `with_full_weights`, but with the weights that `evaluate` uses: their
+  /// average, if the recipe has one. Afterwards the trained weights are restored, to the bit.
+  template <class F>
+  decltype(auto) with_averaged_weights(F&& f) {
+    return detail::with_averaged_weights(core(), f);
+  }
+  /// Calls `f(model)` as `with_full_weights`, for an `f` that replaces the weights, such as
+  /// `load_weights`: an average then starts again from them. If `f` throws, it stays as it is.
+  template <class F>
+  void replace_weights(F&& f) {
+    detail::replace_weights(core(), f);
+  }
+  /// Ends the trainer, and returns its model with plain, whole parameters. On several ranks, all
+  /// call it; a destructor must not wait for them, and leaves cut parameters without values.
   Handle restore_model() {
     detail::together(core(), "restore_model", [&] { core().parameters.keep_full(); });
     Handle model = core().model;
@@ -160,11 +181,84 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     return model;
   }
 
-  /// What a step on `batch` takes, by kind, by unit and at its peak in each phase, and with which
-  /// policies it would take how much: what the error of a step that ran out of memory says, without
-  /// running out. Changes nothing; costs as that (docs/memory.md), which also says of which recipes
-  /// only what is held between steps is known. Of several ranks, of this one. Throws Error unless a
-  /// file of the program includes <ikebana/estimate.hpp>.
+  /// The tensors that `state` copies, uncopied: valid until the next step. On several ranks, each
+  /// has its own.
+  StateDict state_view(const StateParts& parts = {}) {
+    return detail::tensors_of(core(), parts, nullptr);
+  }
+  /// Restores a state, to the bit; on several ranks, each its own. Throws BadState, and changes
+  /// nothing, if it does not fit.
+  void restore(const StateDict& state, const StateParts& parts = {}) {
+    StateDict copy = state;
+    detail::load_tensors(core(), copy, nullptr, parts, std::nullopt);
+  }
+  /// As `state_view`, for a state in files: with the rows that this rank has.
+  RankState rank_state(const StateParts& parts = {}) {
+    RankState all;
+    all.tensors = detail::tensors_of(core(), parts, &all.rows);
+    return all;
+  }
+  /// The rows that this rank loads of a state's tensors; all rows of those that are not named.
+  StateRows rows_to_load(StateDict names) {
+    StateRows rows;
+    Archive archive(names, Archive::Mode::Plan, &rows);
+    core().state(archive);
+    return rows;
+  }
+  /// Restores a state from files on all ranks, or throws on all of them.
+  void restore_rows(RankState state, const StateParts& parts = {}) {
+    detail::load_tensors(core(), state.tensors, &state.rows, parts, several_ranks());
+  }
+
+  /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
+  auto ranks() { return core().ranks(); }
+  /// The number of ranks that train this model.
+  std::int64_t world_size() const { return core().ranks().data().size(); }
+  /// The index of this rank among them, from 0.
+  std::int64_t rank() const { return core().ranks().data().rank(); }
+  /// For a loop over steps on several ranks, all of which must end after the same step: the next
+  /// step tells the others this rank's wish, at no cost. Returns the wish of all ranks as they knew
+  /// it in the last step; with one rank, the wish itself.
+  StopWish agree_to_stop(StopWish wish) {
+    if (one_rank()) return wish;
+    core().loop_end.of_this_rank = wish;
+    return core().loop_end.of_all_ranks;
+  }
+  /// Returns the wish of all ranks at once. Every rank calls it, e.g. between two epochs.
+  StopWish agree_to_stop_now(StopWish wish) { return detail::agree_to_stop_now(core(), wish); }
+  /// The present exception ends a loop on this rank: reports it to the other ranks, so that none
+  /// waits for this one. `fit`, a step and an evaluation report theirs.
+  void report_exception() noexcept {
+    core().mechanisms.shard.offer_exception(std::current_exception());
+  }
+  /// For a loop over steps on several ranks whose loaders may give different numbers of batches, as
+  /// PyTorch's Join: at the end of its loader a rank calls this until the result is empty, and
+  /// takes part in the steps of the others with a batch of weight zero in the shapes of `like`, any
+  /// earlier batch. The result is empty, and no step was made, if no rank has a batch any more;
+  /// with one rank at once. `like` may be a range of batches: empty on all ranks, or on none.
+  template <class Batch>
+  std::optional<Report> join_step(const Batch& like);
+  /// For a loop over steps: says where the batch of the next step lies in the data, for its report.
+  /// `fit` calls it.
+  void set_position(std::optional<BatchPosition> position) { core().step.position = position; }
+  /// The ranks, if there are several.
+  std::optional<Ranks> several_ranks() {
+    if constexpr (one_rank()) return std::nullopt;
+    else return world_size() > 1 ? std::optional<Ranks>(ranks()) : std::nullopt;
+  }
+  /// Calls `f`, which ends in detail::all_or_none, in a call of all ranks.
+  template <class F>
+  void together_or_not(const char* call, F&& f) {
+    detail::together_or_not(core(), call, f);
+  }
+  /// True for a recipe that runs on one rank.
+  static constexpr bool one_rank() { return Core::one_rank; }
+
+  /// The memory that a step on `batch` takes on this rank, by kind, by unit and at its peak in each
+  /// phase, and how much it would take with which policies: the text of the error of a step that
+  /// ran out of memory, without running out. Changes nothing. Its cost, and the recipes of which
+  /// only what is held between steps is known, are in docs/memory.md. Throws Error unless a file of
+  /// the program includes <ikebana/estimate.hpp>.
   template <class Batch>
   std::string explain_peak(const Batch& batch) {
     const detail::BusyGuard busy(core().busy);
@@ -186,10 +280,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   }
 
  private:
-  friend class BatchNormMethods<Trainer>;
-  friend class RankMethods<Trainer>;
-  friend class StateMethods<Trainer>;
-  friend class WeightMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {
@@ -199,20 +289,20 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
           "make another one.");
     return *core_;
   }
-  /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in
-  /// a model means that device. Errors of LibTorch become this library's, with `place()`; where
-  /// memory ran out, `explain(f)` says what took it.
+  /// Calls `f()`, one call at a time, with the trainer's device as the thread's current one, so
+  /// that `kCUDA` in a model means that device. Errors of LibTorch become this library's, with
+  /// `place()`; if memory ran out, `explain(f)` says what took it.
   template <class Place, class F, class Explain>
   auto guarded(const Place& place, F&& f, const Explain& explain) {
     detail::BusyGuard busy(core().busy);
     c10::OptionalDeviceGuard current;
     if (!core().device.is_cpu()) current.reset_device(core().device);
-    core().step.partly_updated = false;
+    core().failure.partly_updated = false;
     const std::int64_t before = core().step.attempts;
     try {
       return f();
     } catch (...) {
-      detail::rethrow_current(core().step, core().restore_point, before, place,
+      detail::rethrow_current(core().step, core().failure, core().restore_point, before, place,
                               [&] { return explain(f); });
     }
   }
@@ -220,7 +310,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   std::shared_ptr<Core> core_;
 };
 
-// These stand outside of the class, so that `extern template` leaves them to one file of several.
+// These are defined outside of the class, so that `extern template` leaves them to one file.
 template <class ModelT, class... Policies>
 template <class Batch, class... Others>
 Report Trainer<ModelT, Policies...>::step(const Batch& batch, const Others&...) {
@@ -265,6 +355,39 @@ History Trainer<ModelT, Policies...>::fit(Loader&& loader, const Options& option
     return ikebana::fit(*this, detail::range_of(loader), given, ended);
   } else {
     return {};
+  }
+}
+
+template <class ModelT, class... Policies>
+template <class Loader>
+void Trainer<ModelT, Policies...>::update_bn(Loader&& loader) {
+  if constexpr (!detail::has_batches<Loader>) {
+    (void)sizeof(refuse::NoBatches<std::remove_cvref_t<Loader>>);
+  } else {
+    auto visit = [&](auto&& f) { detail::visit(loader, f); };
+    guarded([&] { return "update_bn, after step " + std::to_string(steps()); },
+            [&] {
+              detail::together(core(), "update_bn", [&] {
+                detail::update_bn<detail::batch_of_t<Loader>>(core(), visit);
+              });
+            },
+            [](auto&) { return std::string(); });
+  }
+}
+
+template <class ModelT, class... Policies>
+template <class Batch>
+std::optional<Report> Trainer<ModelT, Policies...>::join_step(const Batch& like) {
+  if constexpr (one_rank()) {
+    return (void)like, std::nullopt;
+  } else {
+    if (world_size() == 1) return std::nullopt;
+    const detail::FlagScope ended(core().loop_end.has_ended);
+    try {
+      return step(detail::without_batch(like));
+    } catch (const detail::AllRanksEnded&) {
+      return std::nullopt;
+    }
   }
 }
 

@@ -45,7 +45,7 @@ INTERNAL = {
 PARTS = {"ParseError"}
 # Errors that consist of other texts alone.
 WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("core/guard.hpp", "FileFailed"),
-                ("posix/memory.hpp", "bad_alloc"), ("core/leaf_watch.hpp", "bad_alloc")}
+                ("posix/memory.hpp", "bad_alloc"), ("core/untrained_leaves.hpp", "bad_alloc")}
 # Functions besides constructors that are given a text: what it is then. Of warnings all arguments
 # are parts of it, of the others the one at this index.
 GIVEN = {"TORCH_WARN": ("warning", None), "TORCH_WARN_ONCE": ("warning", None),

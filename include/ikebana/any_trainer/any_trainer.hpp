@@ -1,18 +1,44 @@
 #pragma once
 // A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
 // makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
-#include <ikebana/any_trainer/given_batches.hpp>
+#include <ikebana/checks/loss.hpp>
+#include <ikebana/grammar/refuse_batch.hpp>
 #include <ikebana/trainer.hpp>
+#include <tuple>
+#include <type_traits>
 #include <typeinfo>
 
 namespace ikebana {
+
+namespace detail {
+
+/// The type of a microbatch in a vector: `std::tuple<at::Tensor>` for a bare tensor.
+template <class Batch>
+using given_microbatch = std::conditional_t<std::is_same_v<Batch, at::Tensor>, TensorAlone, Batch>;
+
+template <class Range>
+using range_diagnosis_t =
+    std::conditional_t<BareTensors<Range>, refuse::OneBatchOrSeveral<Range>, refuse::Nothing>;
+
+/// Copies the batches of any range, and takes bare tensors out of their tuples.
+template <class Batch, class Range>
+Microbatches<Batch> microbatches(const Range& batches) {
+  Microbatches<Batch> all;
+  for (const auto& batch : batches) {
+    if constexpr (std::is_convertible_v<decltype(batch), const Batch&>) all.push_back(batch);
+    else all.push_back(std::get<0>(batch));
+  }
+  return all;
+}
+
+}  // namespace detail
 
 /// Any trainer for batches of one type, with the types of its model and recipe erased. Gives the
 /// same bits as the trainer that it is made from. Costs one virtual call per method. Can be moved.
 template <class Batch>
 class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
  public:
-  /// How `model()` and the functions below are given the model.
+  /// The type in which `model()` returns the model, and functions are given it.
   using Handle = std::shared_ptr<torch::nn::Module>;
   /// The function that `with_full_weights`, `with_averaged_weights` and `replace_weights` call.
   using UseModel = std::function<void(const Handle&)>;
@@ -43,7 +69,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     return (void)sizeof(refuse::ListIsOneBatch<std::vector<Batch>>), (void)batches, Report();
   }
 
-  /// Where this rank has no batch any more and others may have some, as Trainer::join_step.
+  /// Takes part in the steps of other ranks if this rank has no batch any more, as
+  /// Trainer::join_step.
   std::optional<Report> join_step(const Batch& like) {
     detail::Microbatches<Batch> one;
     one.push_back(like);
@@ -60,10 +87,10 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     (detail::append(list, std::move(metrics)), ...);
     return methods().evaluate(BatchSource<Batch>(loader), list);
   }
-  /// What the model gives for a batch, as Trainer::predict; of its input alone, for a batch whose
-  /// target is undefined. Throws BadModel for a recipe whose model does not give one tensor.
+  /// The model's result for a batch, as Trainer::predict; for its input alone, if its target is
+  /// undefined. Throws BadModel for a recipe whose model does not give one tensor.
   at::Tensor predict(const Batch& batch) { return methods().predict(batch); }
-  /// Batch norm's statistics for the weights that are evaluated, as Trainer::update_bn.
+  /// Computes batch norm's statistics for the weights that are evaluated, as Trainer::update_bn.
   template <class Loader>
   void update_bn(Loader&& loader) {
     methods().update_bn(BatchSource<Batch>(loader));
@@ -78,17 +105,17 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
       return ikebana::fit(*this, detail::range_of(loader), options, end_this_epoch);
     else return {};
   }
-  /// What `fit` calls after each epoch, as Trainer::end_epoch.
+  /// Ends an epoch, as Trainer::end_epoch; `fit` calls it.
   void end_epoch(const Epoch& epoch) { methods().end_epoch(epoch); }
 
-  /// The state without copies, as Trainer::state_view: the tensors are those that train.
+  /// The state without copies, as Trainer::state_view: its tensors are the trainer's own.
   StateDict state_view(const StateParts& parts = {}) { return methods().state_view(parts); }
-  /// Loads what `state` returned, as Trainer::restore: throws BadState, and changes nothing, where
-  /// it does not fit.
+  /// Loads what `state` returned, as Trainer::restore: throws BadState, and changes nothing, if it
+  /// does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
     methods().restore(state, parts);
   }
-  // What saving and loading on several ranks asks, as of Trainer.
+  // Methods of Trainer that saving and loading on several ranks call.
   RankState rank_state(const StateParts& parts = {}) { return methods().rank_state(parts); }
   StateRows rows_to_load(const StateDict& names) { return methods().rows_to_load(names); }
   void restore_rows(RankState state, const StateParts& parts = {}) {
@@ -100,26 +127,27 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   }
   /// The whole recipe, as Trainer::describe.
   std::string describe() { return methods().describe(); }
-  /// Steps so far, those that were skipped included.
+  /// Steps so far, including skipped ones.
   std::int64_t steps() const { return methods().steps(); }
-  /// How many ranks train the model; 1 without `Shard`.
+  /// The number of ranks that train the model; 1 without `Shard`.
   std::int64_t world_size() const { return methods().world_size(); }
-  /// Which of them this is, from 0.
+  /// The index of this rank among them, from 0.
   std::int64_t rank() const { return methods().rank(); }
   /// Tells the other ranks of the present exception, as Trainer::report_exception.
   void report_exception() noexcept { methods().report_exception(); }
   /// Tells the other ranks, in the next step, whether this one wants to stop, as
   /// Trainer::agree_to_stop.
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
-  /// The same at once, in a call of all ranks.
+  /// Returns the wish of all ranks at once, as Trainer::agree_to_stop_now. All ranks call it.
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
   /// The model, which the trainer still holds: while it trains, its parameters may lie elsewhere.
   Handle model() { return methods().model(); }
-  /// Where the batch of the next step lies in the data, for its report.
+  /// Says where the batch of the next step lies in the data, for its report.
   void set_position(std::optional<BatchPosition> at) { methods().set_position(at); }
   /// Calls `use` while the model has plain, whole weights, as Trainer::with_full_weights.
   void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
-  /// The same with the weights that `evaluate` uses: the average, where the recipe has one.
+  /// Calls `use` while the model has the weights that `evaluate` uses, as
+  /// Trainer::with_averaged_weights.
   void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
   /// Calls `use`, which may write other weights into the model, as Trainer::replace_weights.
   void replace_weights(const UseModel& use) { methods().replace_weights(use); }

@@ -30,7 +30,7 @@ struct Mechanism<EMA> : detail::WeightAverage<EMA> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
     // If backward has updated weights, an average cannot begin with their former values.
-    this->prepare_update(masters, gradients, /*of_all=*/gradients.updated_in_backward,
+    this->prepare_update(masters, gradients, /*of_all=*/gradients.protocol.updated_in_backward,
                          /*first_copies=*/!values.from_initial_weights,
                          [&](const auto& n) { return weight(n); });
   }

@@ -1,13 +1,12 @@
 #pragma once
-// What surrounds the transaction of a step: the wrappers of whole steps, and the report of an
+// Surrounds the transaction of a step: with the wrappers of whole steps, and with the report of an
 // exception to the other ranks.
 #include <ikebana/core/core.hpp>
 #include <ikebana/ranks/all_or_none.hpp>
 
 namespace ikebana::detail {
 
-/// Calls `f`. Where it throws, that is reported to the other ranks, so that none waits for this
-/// one.
+/// Calls `f`. If it throws, reports that to the other ranks, so that they do not wait for this one.
 template <class Core, class F>
 decltype(auto) reported_to_ranks(Core& core, F&& f) {
   if constexpr (Core::one_rank) {
@@ -32,8 +31,8 @@ template <class Core>
                    std::to_string(core.step.attempts) + ")");
 }
 
-/// Calls `f` on all ranks, outside of a step: in the call of this name, which no rank makes alone.
-/// It succeeds on all of them, or throws on all.
+/// Calls `f` on all ranks, outside of a step, in the method `call` of the trainer, which all ranks
+/// must call. It succeeds on all of them, or throws on all.
 template <class Core, class F>
 decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
   if constexpr (Core::one_rank) {
@@ -61,7 +60,7 @@ decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
   }
 }
 
-/// The same for an `f` that ends in `all_or_none`: where that throws, no rank drops out.
+/// Calls `f` as `together`; `f` ends in `all_or_none`. If that throws, all ranks can go on.
 template <class Core, class F>
 void together_or_not(Core& core, const char* call, F&& f) {
   std::exception_ptr agreed;
@@ -75,21 +74,21 @@ void together_or_not(Core& core, const char* call, F&& f) {
   if (agreed) std::rethrow_exception(agreed);
 }
 
-/// What all ranks want, those that asked since the last step included.
+/// Exchanges the wishes of all ranks now, including wishes since the last step.
 template <class Core>
 StopWish agree_to_stop_now(Core& core, StopWish wish) {
   if constexpr (Core::one_rank) {
     return wish;
   } else {
-    StepState& step = core.step;
-    wish = std::max(wish, std::exchange(step.wants_stop, StopWish::No));
-    step.all_stop =
+    LoopEnd& end = core.loop_end;
+    wish = std::max(wish, std::exchange(end.of_this_rank, StopWish::No));
+    end.of_all_ranks =
         together(core, "an agreement to stop", [&] { return max_of(core.ranks().data(), wish); });
-    return step.all_stop;
+    return end.of_all_ranks;
   }
 }
 
-/// Throws BadValue where two policies limit the memory of a step to different numbers of bytes.
+/// Throws BadValue if two policies limit the memory of a step to different numbers of bytes.
 template <class Core>
 void check_memory_limits(const Core& core) {
   const auto& m = core.mechanisms;

@@ -1,14 +1,14 @@
 #pragma once
-// Which parameters of this process are in training, and whether a model can be trained.
+// Claims a model's parameters for one trainer of this process, and checks that it can be trained.
 #include <ikebana/detail/process_registry.hpp>
 
 namespace ikebana::detail {
 
-/// The parameters that a trainer of this process trains; each has a count of 1.
+/// Names the registry of the parameters that trainers of this process train; each has a count of 1.
 struct __attribute__((visibility("default"))) ClaimedParameters {};
 using ClaimRegistry = ProcessRegistry<ClaimedParameters>;
 
-/// Claims parameters for one trainer during its lifetime. Throws BadModel where another trainer has
+/// Claims parameters for one trainer during its lifetime. Throws BadModel if another trainer has
 /// claimed one of them.
 class ParameterClaim {
  public:
@@ -23,8 +23,8 @@ class ParameterClaim {
   std::vector<at::Tensor> parameters_;
 };
 
-/// Throws BadModel for a module without parameters, with none to train, without values, or on two
-/// devices.
+/// Throws BadModel if a module has no parameters, trains no parameter, has no values, or lies on
+/// two devices.
 void check_trainable(const torch::nn::Module& module);
 
 }  // namespace ikebana::detail

@@ -1,5 +1,6 @@
 #pragma once
-// What a trainer holds, in one heap block to which graphs and hooks hold weak pointers.
+// The core of a trainer: all that it holds, in one heap block to which graphs and hooks hold weak
+// pointers.
 #include <atomic>
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
@@ -8,7 +9,6 @@
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
-#include <ikebana/core/recipe_lines.hpp>
 #include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
@@ -25,7 +25,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// Whether the text of a mechanism names the processor, which may differ between ranks.
+/// True if the text of a mechanism names the processor, which may differ between ranks.
 template <class M>
 inline constexpr bool describes_processor = requires { requires M::describes_processor; };
 
@@ -37,7 +37,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   using Model = ModelT;
   using Handle = detail::handle_of_t<Model>;
-  /// True for a recipe that runs on one rank: what ranks tell each other is not compiled then.
+  /// True for a recipe that runs on one rank: the exchanges of ranks are not compiled then.
   static constexpr bool one_rank = Mechanisms<RecipeT>::one_rank;
   /// True for a recipe that may make a step again with more microbatches.
   static constexpr bool fits_memory =
@@ -73,7 +73,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     auto objective = [&] { return mechanisms.objective.loss(run, model, microbatch); };
     auto forward = [&] {
       const bool trains = !run.evaluating && step.dry == nullptr;
-      return untrained_.forward(microbatch, trains, step.begin_watch(run.evaluating), objective);
+      return untrained_.forward(microbatch, trains, step.is_first(), objective);
     };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
@@ -85,7 +85,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       return around_forward(microbatch, forward);
     }
   }
-  /// Calls `next`, which computes with the model, within all that surrounds such a computation.
+  /// Calls `next`, which computes with the model, inside of all that surrounds such a computation.
   template <class Batch, class Next>
   auto around_forward(const Batch& microbatch, const Next& next) {
     const bridge::OwnCastWeights casts(device.type());
@@ -94,7 +94,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
           microbatch, [&] { return mechanisms.precision.around_forward(next); });
     });
   }
-  /// One unit's forward inside all wrappers (run/unit_call.hpp).
+  /// Runs one unit's forward inside all wrappers (run/unit_call.hpp).
   template <class Forward, class... Args>
   auto run_unit(const torch::nn::Module* module, Forward forward, Args&&... args) {
     const Unit& unit = units.at(module);
@@ -120,13 +120,13 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if constexpr (!one_rank) rank_calls->compare("the end of a backward");
     step.roots.clear();
   }
-  /// The gradients that arrived. Throws BadModel where there is none.
+  /// Collects the gradients that arrived. Throws BadModel if no gradient did.
   StepGradients& collect_gradients() {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Optimizer);
     step.gradients.collect(parameters.masters().values);
-    step.gradients.storage = parameters.masters().storage;
+    step.gradients.protocol.storage = parameters.masters().storage;
     step.gradients.position = step.position;
-    step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
+    step.gradients.protocol.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
     detail::check_gradients(step.gradients, parameters.masters());
     return step.gradients;
@@ -139,18 +139,17 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     update.end_step();
     restore_point.commit();
     bridge::forget_cast_weights(device.type());
-    if constexpr (!one_rank) compared_.written().forget();
+    compared.end_step();
   }
   void abort() noexcept {
     step.roots.clear(), step.deferred.undo();
     update.abort(mechanisms.optimizer, parameters.masters());
     forget_gradients();
-    step.partly_updated = mechanisms.optimizer.has_updated();
+    failure.partly_updated = mechanisms.optimizer.has_updated();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
     restore_point.restore();
-    if constexpr (!one_rank)
-      if (step.is_opened) compared_.written().skip();
+    compared.abort();
   }
   /// Calls `f` with the weights that are evaluated.
   template <class F>
@@ -162,33 +161,34 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       struct Exchanged {
         detail::WrittenWeights& written;
         ~Exchanged() { written.skip(); }
-      } exchanged{compared_.written()};
+      } exchanged{compared.written()};
       exchanged.written.look();
       return mechanisms.average.around_evaluation(parameters, f);
     }
   }
-  /// Throws BadModel where the model is not what this trainer trains and saves any more: a walk
-  /// over its modules. Called at the first step, at each evaluation, save and epoch.
+  /// Throws BadModel if the model no longer has the parameters and buffers that this trainer trains
+  /// and saves. Costs a walk over its modules; called at the first step, and at each evaluation,
+  /// save and epoch.
   void check_model() {
     registered_.check(*units.units()[0].module);
     parameters.check();
   }
-  /// A number of the recipe, what its policies say of their values, and the names and shapes of
-  /// what is trained. Ranks with different ones do not train one model.
+  /// A hash of the recipe, the descriptions of its policies, and the names and shapes of the
+  /// parameters that are trained. Ranks with different numbers do not train one model.
   std::uint64_t signature() {
     detail::LinesHash hash;
     each_line_of_signature(hash);
     return hash.value;
   }
-  /// A number of all that ranks must have alike when this step begins. Costs about a microsecond
-  /// for a hundred values; what cannot change between steps is read again after a state was loaded.
+  /// A hash of all values that must be equal on all ranks when this step begins. Costs about a
+  /// microsecond for a hundred values. Values that cannot change between steps are read once, and
+  /// again after a state was loaded.
   std::uint64_t values_of_step() {
-    if (!step.is_compared) fixed_ = signature();
-    return compared_.number(mechanisms, step.attempts, fixed_);
+    return compared.number(mechanisms, step.attempts, [&] { return signature(); });
   }
-  /// A line `name = value` for each of these.
+  /// A line `name = value` for each of these values.
   std::string lines_of_step() {
-    return compared_.lines(mechanisms, step.attempts) +
+    return compared.lines(mechanisms, step.attempts) +
            detail::text_of_lines([&](detail::AddLine add) { each_line_of_signature(add); });
   }
   void state(Archive& archive) {
@@ -219,18 +219,19 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
   StepState step;
+  detail::StepFailure failure;
+  detail::LoopEnd loop_end;
+  detail::ModeWarning mode_warning;
   [[no_unique_address]] detail::ModelRankCalls<one_rank> rank_calls{*units.units()[0].module,
                                                                     mechanisms.shard.ranks()};
   [[no_unique_address]] detail::Update<Optimizer> update;
   detail::RestorePoint restore_point{device};
   detail::ExplainedStep explained;
+  [[no_unique_address]] detail::ComparedValues<one_rank> compared{*units.units()[0].module,
+                                                                  parameters.masters()};
   std::atomic<bool> busy = false;
 
  private:
-  [[no_unique_address]] detail::ComparedValues<one_rank> compared_{*units.units()[0].module,
-                                                                   parameters.masters()};
-  std::uint64_t fixed_ = 0;  // the signature, as it was compared
-
   void each_line_of_signature(detail::AddLine f) {
     f("the recipe", detail::spelled_type<RecipeT>());
     mechanisms.each([&](auto& mechanism) {
@@ -244,7 +245,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     });
     detail::each_line_of(parameters.masters(), f);
   }
-  /// The model on the recipe's device.
+  /// Makes the model, or takes it, and moves it to the recipe's device.
   template <class Given>
   Handle made(Given&& given) {
     if constexpr (requires { mechanisms.shard.name_trainer("", ""); })
@@ -264,7 +265,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::check_trainable(*detail::module_of(model));
     return UnitTable::of(model);
   }
-  /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks or schedule.
+  /// Throws BadValue for an optimizer that would be wrong with the recipe's ranks or schedule.
   void check_optimizer() const {
     using Policy = std::decay_t<decltype(mechanisms.optimizer.values)>;
     if constexpr (!one_rank && Optimizer::updates_in_backward)
@@ -278,7 +279,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   void attach() {
     reporting([&] { mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); }); });
   }
-  /// Calls `f`. Where it throws, the other ranks get its reason, once they are connected.
+  /// Calls `f`. If it throws, reports that to the other ranks, if they are connected already.
   template <class F>
   void reporting(F&& f) {
     if constexpr (one_rank) return f();

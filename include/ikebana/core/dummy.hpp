@@ -1,6 +1,6 @@
 #pragma once
-// Dummies: microbatches of weight zero, which a rank computes where others have more than it has,
-// since a forward may be a call of all ranks. Only recipes for several ranks compile them.
+// Dummies: microbatches of weight zero, which a rank computes if others have more microbatches than
+// it has, since a forward may be a call of all ranks. Only recipes for several ranks compile them.
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/detail/each_once.hpp>
@@ -10,29 +10,18 @@
 
 namespace ikebana::detail {
 
-/// Ends a step before its first forward, on all ranks: none has a batch any more. No error.
+/// Ends a step before its first forward, on all ranks, since no rank has a batch any more. This is
+/// no error.
 struct AllRanksEnded {};
 
 [[noreturn]] void refuse_no_microbatch();
 
-/// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs.
-/// `may_be_constant`: no other rank waits for its backward, so that it need have none.
+/// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs. With
+/// `may_be_constant` the loss may have no backward, since no other rank waits for it.
 void weigh_nothing(Loss& loss, bool may_be_constant);
 
-/// The microbatches of a rank: its own, and after them dummies.
-template <class Batch>
-struct RankMicrobatches : std::vector<Batch> {
-  std::size_t own = 0;
-
-  bool has_own() const { return own > 0; }
-  /// Appends dummies of the last one's shape, up to `n` microbatches.
-  void fill(std::size_t n) {
-    if (this->size() < n)
-      this->resize(n, own < this->size() ? this->back() : zero_row(this->back()));
-  }
-};
-
-/// What a rank steps with that has no batch any more: the shapes of `like`, in a range.
+/// A range with a batch without rows, in the shapes of `like`: a rank steps with it if it has no
+/// batch any more.
 template <class Like>
 auto without_batch(const Like& like) {
   if constexpr (Batches<const Like>) {
@@ -45,47 +34,15 @@ auto without_batch(const Like& like) {
     return none;
   }
 }
-/// True where a batch may have no rows, since other ranks have some.
+/// True if a batch may have no rows, since other ranks may have some.
 template <class Core>
 bool may_have_no_rows(Core& core) {
   if constexpr (Core::one_rank) return false;
   else return core.ranks().data().size() > 1;
 }
 
-/// Adds a batch of a range, which is one microbatch, unless the recipe fits memory.
-template <class Core, class Batch, class All>
-void append_microbatches(Core& core, const Batch& one, All& all) {
-  if constexpr (!Core::fits_memory) all.push_back(one);
-  else
-    for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
-}
-/// The microbatches of a batch, or of a range of batches; a dummy where it has no row.
-template <class Core, class Batch>
-auto rank_microbatches(Core& core, const Batch& placed) {
-  const bool may_be_empty = may_have_no_rows(core);
-  if constexpr (Batches<const Batch>) {
-    RankMicrobatches<std::ranges::range_value_t<const Batch>> all;
-    for (const auto& one : placed) {
-      if (may_be_empty && has_no_rows(one)) continue;
-      append_microbatches(core, one, all);
-    }
-    all.own = all.size();
-    if (!all.has_own() && !std::ranges::empty(placed))
-      all.push_back(zero_row(*std::ranges::begin(placed)));
-    return all;
-  } else {
-    auto& accumulate = core.mechanisms.accumulate;
-    RankMicrobatches<std::ranges::range_value_t<decltype(accumulate.split(placed))>> all;
-    if (may_be_empty && has_no_rows(placed)) return all.push_back(zero_row(placed)), all;
-    for (const auto& one : accumulate.split(placed)) all.push_back(one);
-    all.own = all.size();
-    if (!all.has_own()) refuse_no_microbatch();
-    return all;
-  }
-}
-
-/// RAII, around forward and backward of a microbatch. Those of a dummy compute in evaluation mode,
-/// and leave buffers and random generators as they are. Modules that compute with all ranks stay in
+/// RAII, around forward and backward of a microbatch. A dummy computes in evaluation mode, and
+/// leaves buffers and random generators as they are. Modules that compute with all ranks stay in
 /// training mode, and their buffers get the values of the other ranks.
 template <class Core, bool = Core::one_rank>
 class DummyScope {
@@ -114,7 +71,7 @@ class DummyScope {
 
   void begin() {
     torch::nn::Module& root = *core_.units.units()[0].module;
-    std::set<const c10::TensorImpl*> kept;  // of modules that compute with all ranks here
+    std::set<const c10::TensorImpl*> kept;  // buffers of modules that compute with all ranks
     std::vector<torch::nn::Module*> in_training;
     core_.rank_calls->each([&](torch::nn::Module& module) {
       for (const at::Tensor& buffer : module.buffers()) kept.insert(buffer.unsafeGetTensorImpl());
@@ -130,7 +87,7 @@ class DummyScope {
     core_.step.is_dummy = true;
     was_evaluating_ = std::exchange(run_.evaluating, true);
   }
-  /// Only what has changed: another thread may draw numbers meanwhile.
+  /// Restores only what has changed, since another thread may draw numbers meanwhile.
   void put_back() {
     const at::NoGradGuard no_grad;
     for (Buffer& one : buffers_)

@@ -1,5 +1,5 @@
 #pragma once
-// Evaluation mode, or training mode, for a while.
+// Evaluation mode and training mode of a model: sets one for a while, and warns of the wrong one.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
@@ -23,6 +23,15 @@ struct EvaluationMode : ModesOfModules {
 /// RAII: sets every module to training mode.
 struct TrainingMode : ModesOfModules {
   explicit TrainingMode(torch::nn::Module& root) : ModesOfModules(root) { root.train(); }
+};
+/// Warns once of a model that trains in evaluation mode, which is most often left from a use of the
+/// user's own: `evaluate` and `predict` put back what was there.
+class ModeWarning {
+ public:
+  void check(const torch::nn::Module& model);
+
+ private:
+  bool was_given_ = false;
 };
 
 }  // namespace ikebana::detail

@@ -1,16 +1,18 @@
 #pragma once
-// What surrounds each method of a trainer: one call at a time, and errors that say where.
+// Guards each method of a trainer: allows one call at a time, and adds to errors where they
+// occurred.
 #include <atomic>
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/run/failed_unit.hpp>
 #include <string>
 
 namespace ikebana::detail {
 
-/// Throws where the trainer is in use already: by another thread, or by a caller of this call.
+/// Throws if the trainer is in use already: by another thread, or by a caller of this call.
 class BusyGuard {
  public:
   explicit BusyGuard(std::atomic<bool>& flag);
@@ -22,14 +24,21 @@ class BusyGuard {
   std::atomic<bool>& flag_;
 };
 
-/// Moves a model to a device; where that fails, all of it stays where it was. Throws BadValue for a
+/// Moves a model to a device. If that fails, all of it stays where it was. Throws BadValue for a
 /// device that does not exist.
 void move(torch::nn::Module& module, c10::Device device);
 
-/// Where a call was, as a text that is made where it failed.
+/// The facts on a step that threw, which the text of its error says besides the place.
+struct StepFailure {
+  FailedUnit unit;              ///< of the last exception that left a unit's forward
+  bool partly_updated = false;  ///< the undone step had updated parameters during backward
+  bool was_made = false;        ///< the step had been committed, as if a policy around it fails
+};
+
+/// Returns where a call was, as a text. It is called only if the call failed.
 using Place = c10::function_ref<std::string()>;
 
-/// The step and microbatch, and the batch, of which `tensors` is the text.
+/// The step, the microbatch and the batch as a text; `tensors` is the batch's.
 std::string place_in_step(const StepState& step, const std::string& tensors);
 template <class Batch>
 std::string text_of_batch(const Batch& batch) {
@@ -37,10 +46,10 @@ std::string text_of_batch(const Batch& batch) {
   else return tensors_text(batch);
 }
 /// Within a handler: throws the exception again, one of LibTorch's as this library's, with what the
-/// restore point could not put back. `attempts`: the steps before the call. Where memory ran out,
+/// restore point could not put back. `attempts` are the steps before the call. If memory ran out,
 /// `explain()` says what took it.
-[[noreturn]] void rethrow_current(StepState& step, RestorePoint& restore_point,
-                                  std::int64_t attempts, Place place,
+[[noreturn]] void rethrow_current(const StepState& step, StepFailure& failure,
+                                  RestorePoint& restore_point, std::int64_t attempts, Place place,
                                   c10::function_ref<std::string()> explain);
 
 }  // namespace ikebana::detail

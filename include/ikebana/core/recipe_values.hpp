@@ -1,19 +1,126 @@
 #pragma once
-// All that the update of a step depends on, and that must be the same on all ranks: the values of
-// policies, what the schedule makes of them, which parameters rules match, and the model's modes.
+// Compares between ranks the values that the update of a step depends on: values of policies, the
+// numbers that the schedule makes of them, the parameters that rules match, and the model's modes.
+// In every step one hash is compared; if it differs, a text for each value tells which one does.
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <functional>
-#include <ikebana/core/value_sinks.hpp>
 #include <ikebana/detail/fields.hpp>
+#include <ikebana/detail/fnv1a.hpp>
+#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/splitmix.hpp>
+#include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/grammar/axis_of.hpp>
+#include <ikebana/hooks/arguments.hpp>
+#include <ikebana/model/rule.hpp>
 #include <ikebana/parameters/written_weights.hpp>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// Takes a line's name and value.
+using AddLine = c10::function_ref<void(const std::string& name, std::string_view value)>;
+
+/// The hash FNV-1a of the lines that it is given.
+struct LinesHash {
+  std::uint64_t value = fnv1a_start;
+  void operator()(const std::string& name, std::string_view text);
+};
+/// The lines that `each_line` gives, up to the first for which a policy throws because of its
+/// values.
+std::string text_of_lines(c10::function_ref<void(AddLine)> each_line);
+/// Adds a line for each parameter: its name, shape and dtype.
+void each_line_of(const Masters& masters, AddLine add);
+
+/// Keeps hashes of what takes long to read: the parameters that rules match, and the values of
+/// tensors. Each is computed again only if another rule or tensor stands at its place, or if the
+/// tensor was written.
+class KnownValues {
+ public:
+  explicit KnownValues(const Masters& masters) : masters_(&masters) {}
+
+  const Masters& masters() const { return *masters_; }
+  /// Counts the places from the beginning again.
+  void begin() { rule_ = tensor_ = 0; }
+  std::uint64_t of(const ParameterRule& rule);
+  std::uint64_t of(const at::Tensor& tensor);
+
+ private:
+  struct KnownRule {
+    ParameterRule rule;
+    std::uint64_t number = 0;
+    bool is_known = false;
+  };
+  struct KnownTensor {
+    at::Tensor tensor;
+    std::optional<Version> version;
+    std::uint64_t number = 0;
+  };
+
+  const Masters* masters_;
+  std::vector<KnownRule> rules_;
+  std::vector<KnownTensor> tensors_;
+  std::size_t rule_ = 0, tensor_ = 0;
+};
+
+/// Makes one hash of all values. Allocates only for a rule or a tensor that is new.
+class ValueHash {
+ public:
+  ValueHash(KnownValues& known, std::uint64_t first);
+  std::uint64_t number() const { return hash_; }
+
+  /// Calls `f()`, which adds the value that has the name `name()`.
+  template <class Name, class F>
+  void named(const Name&, const F& f) {
+    f();
+  }
+  void add(bool on) { hash_ = fnv1a(hash_, on ? 2u : 1u); }
+  void add(std::int64_t value) { hash_ = key(hash_, static_cast<std::uint64_t>(value)); }
+  void add(double value);
+  void add(std::string_view text);
+  void add(const ParameterRule& rule) { hash_ = key(hash_, known_.of(rule)); }
+  void add(const at::Tensor& tensor) { hash_ = key(hash_, known_.of(tensor)); }
+
+ private:
+  KnownValues& known_;
+  std::uint64_t hash_;
+};
+
+/// Makes a line `name = value` of each value.
+class ValueLines {
+ public:
+  explicit ValueLines(KnownValues& known) : known_(known) { known_.begin(); }
+  std::string text() && { return std::move(lines_); }
+
+  template <class Name, class F>
+  void named(const Name& name, const F& f) {
+    const std::size_t before = name_.size();
+    const std::string own = name();
+    name_ += (name_.empty() || own.starts_with(' ') ? "" : ".") + own;
+    f();
+    name_.resize(before);
+  }
+  void add(bool on) { line(on ? "true" : "false"); }
+  void add(std::int64_t value) { line(std::to_string(value)); }
+  void add(double value) { line(exact_text(value)); }
+  void add(std::string_view text) { line(std::string(text)); }
+  void add(const ParameterRule& rule);
+  void add(const at::Tensor& tensor);
+
+ private:
+  void line(std::string value);
+
+  KnownValues& known_;
+  std::string name_, lines_;
+};
 
 template <class T>
 inline constexpr bool is_tuple = false;
@@ -29,7 +136,7 @@ template <class T>
 inline constexpr bool is_variant = false;
 template <class... Choices>
 inline constexpr bool is_variant<std::variant<Choices...>> = true;
-/// A function that returns something decides something, of which only the type can be compared.
+/// A function that returns a value decides something; only its type can be compared.
 template <class T>
 inline constexpr bool is_deciding_function = false;
 template <class R, class... Args>
@@ -39,7 +146,7 @@ concept IsList = requires(const T& t) {
   std::size(t);
   std::begin(t);
 };
-/// Made of any schedule: what it is, only its rates tell.
+/// A value that can be any schedule: only its rates can be compared.
 template <class T>
 concept ScheduleValue = requires(const T& t) {
   t.rate(1.0, std::int64_t());
@@ -47,7 +154,7 @@ concept ScheduleValue = requires(const T& t) {
   static_cast<bool>(t);
 };
 
-/// What a schedule makes of some numbers in this step: all that is known of it.
+/// Adds what a schedule makes of some numbers in this step, which is all that can be read of it.
 template <class Sink, class T>
 void add_schedule(Sink& sink, const T& value, std::int64_t step) {
   if (!value) return sink.add(std::string_view("none"));
@@ -61,8 +168,7 @@ void add_schedule(Sink& sink, const T& value, std::int64_t step) {
 template <class Sink, class T>
 void add_value(Sink& sink, const T& value, std::int64_t step);
 
-/// Adds each value within one: of an optional or a variant, a tuple, a list, or the fields of a
-/// struct.
+/// Adds each value within an optional, a variant, a tuple or a list, or each field of a struct.
 template <class Sink, class T>
 void add_parts(Sink& sink, const T& value, std::int64_t step) {
   auto each = [&](std::size_t i, const auto& one) {
@@ -92,7 +198,7 @@ void add_parts(Sink& sink, const T& value, std::int64_t step) {
   }
 }
 
-/// Adds a value of a policy, or each one within it. What cannot be compared is left out: pointers,
+/// Adds a value of a policy, or each value within it. Leaves out what cannot be compared: pointers,
 /// paths, devices, and what a function does or has captured.
 template <class Sink, class T>
 void add_value(Sink& sink, const T& value, std::int64_t step) {
@@ -116,8 +222,8 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
   }
 }
 
-/// True for policies on axes that change neither what is computed nor which messages are sent. A
-/// policy of a user's own may hold anything: of one, ranks compare what it says by `describe`.
+/// True for policies on axes that change neither what is computed nor which messages are sent, and
+/// for policies of a user's own, which may hold anything: ranks compare their `describe` instead.
 template <class Policy>
 inline constexpr bool may_differ_by_rank = [] {
   using Axis = axis_of_t<Policy>;
@@ -125,7 +231,7 @@ inline constexpr bool may_differ_by_rank = [] {
          std::is_same_v<Axis, axis::observe> || std::is_same_v<Axis, axis::offload>;
 }();
 
-/// What this rank compares with the others when a step opens.
+/// The values that this rank compares with the other ranks when a step opens.
 template <bool one_rank>
 class ComparedValues {
  public:
@@ -137,20 +243,30 @@ class ComparedValues {
       parameters_.push_back({item.key(), item.value()});
   }
 
-  /// One number of all. `fixed` is that of what does not change between steps.
-  template <class Mechanisms>
-  std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, std::uint64_t fixed) {
+  /// A hash of all values. `fixed()` hashes the values that cannot change between steps, and is not
+  /// called any more once ranks have compared it.
+  template <class Mechanisms, class Fixed>
+  std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, const Fixed& fixed) {
+    if (!is_fixed_) fixed_ = fixed();
     written_.look();
-    ValueHash hash(known_, fixed);
+    ValueHash hash(known_, fixed_);
     add_all(hash, mechanisms, step);
     return hash.number();
   }
-  /// A line for each.
+  /// A line for each value.
   template <class Mechanisms>
   std::string lines(Mechanisms& mechanisms, std::int64_t step) {
     ValueLines lines(known_);
     add_all(lines, mechanisms, step);
     return std::move(lines).text();
+  }
+  /// Called when ranks have compared the values of this step, and they are equal.
+  void note_equal() { is_fixed_ = is_opened_ = true; }
+  /// Called when a state was loaded, which may change all values.
+  void read_again() { is_fixed_ = false; }
+  void end_step() noexcept { written_.forget(), is_opened_ = false; }
+  void abort() noexcept {
+    if (std::exchange(is_opened_, false)) written_.skip();
   }
   WrittenWeights& written() { return written_; }
 
@@ -177,7 +293,7 @@ class ComparedValues {
     add_modes(sink);
     if (mechanisms.shard.ranks().slices().size() == 1) add_written(sink);
   }
-  /// Of what no rank has written nothing is read.
+  /// Reads only weights that the program has written.
   template <class Sink>
   void add_written(Sink& sink) const {
     written_.each([&](const std::string& name, const at::Tensor& t, bool written) {
@@ -200,6 +316,9 @@ class ComparedValues {
 
   KnownValues known_;
   WrittenWeights written_;
+  std::uint64_t fixed_ = 0;
+  bool is_fixed_ = false;   // ranks have compared `fixed_`
+  bool is_opened_ = false;  // ranks have compared the values of the present step
   std::vector<Named<std::shared_ptr<torch::nn::Module>>> modules_;
   std::vector<Named<at::Tensor>> parameters_;
 };
@@ -207,6 +326,13 @@ template <>
 class ComparedValues<true> {
  public:
   ComparedValues(const torch::nn::Module&, const Masters&) {}
+  void read_again() {}
+  void end_step() noexcept {}
+  void abort() noexcept {}
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/recipe_values.ipp>
+#endif

@@ -1,6 +1,6 @@
 #pragma once
-// Which parameters and buffers a model had when its trainer was made. What replaces them, or is
-// registered later, would be neither trained nor saved.
+// Remembers the parameters and buffers that a model had when its trainer was made: a tensor that
+// replaces one of them, or is registered later, would be neither trained nor saved.
 #include <ikebana/model.hpp>
 #include <ikebana/state/archive.hpp>
 #include <map>
@@ -14,21 +14,22 @@ namespace ikebana::detail {
 class RegisteredTensors {
  public:
   explicit RegisteredTensors(const torch::nn::Module& model);
-  /// Throws BadModel that names each change. Costs a walk over the model's modules.
+  /// Throws BadModel, which names each change. Costs a walk over the model's modules.
   void check(const torch::nn::Module& model) const;
 
  private:
   using Tensors = std::map<std::string, at::Tensor>;  // by name
 
   static Tensors registered(const torch::nn::Module& model);
-  /// A member may be a tensor that is registered elsewhere: so weights are tied.
+  /// Compares the members of LibTorch's modules. A member may be a tensor that is registered
+  /// elsewhere, since that is how weights are tied.
   static void check_members(const torch::nn::Module& model, const Tensors& now);
   static std::string joined(const std::vector<std::string>& all);
 
   Tensors tensors_;
 };
 
-/// Those that require a gradient.
+/// The parameters that require a gradient.
 std::vector<at::Tensor> trained_parameters(const UnitTable& table);
 /// Saves or loads the buffers of a model, each once.
 void archive_buffers(Archive& archive, const torch::nn::Module& model);

@@ -1,6 +1,6 @@
 #pragma once
-// What a step that throws puts back besides parameters and the state of policies: the model's
-// buffers, such as the statistics of batch norm, and the random generators.
+// Puts back the model's buffers, such as the statistics of batch norm, and the random generators if
+// a step throws. Parameters and the state of policies are put back elsewhere.
 #include <array>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/detail/tensor_version.hpp>
@@ -10,7 +10,7 @@
 
 namespace ikebana::detail {
 
-/// Copies on a device, made by one call for each kind of dtype.
+/// Makes copies on a device, by one call for each kind of dtype.
 class BufferCopies {
  public:
   void add(const at::Tensor& to, const at::Tensor& from);
@@ -23,40 +23,42 @@ class BufferCopies {
   std::array<Lists, 2> all_;
 };
 
-/// One buffer and its value at the start of a step. The value is copied at the first step; later
-/// only of buffers that a step changed, and of those whose changes are not counted.
+/// One buffer and its value at the start of a step. The value is copied at the first step, and
+/// later only if a step changed the buffer, or if changes of the buffer are not counted.
 class BufferBackup {
  public:
   BufferBackup(std::string name, const at::Tensor& buffer);
 
-  /// A step begins. Adds to `copies` what is to be copied on a device.
+  /// Called when a step begins. Adds to `copies` what is to be copied on a device.
   void begin(BufferCopies& copies);
-  /// The step was committed. After the first, what it left as it was is taken for constant.
+  /// Called when the step was committed. A buffer that the first step did not change counts as
+  /// constant from then on.
   void commit(bool first) noexcept;
-  /// The step threw. False where the buffer has changed and cannot be put back.
+  /// Called when the step threw. Returns false if the buffer has changed and cannot be put back.
   bool restore() noexcept;
-  /// The host knows that the step makes no update: a value that is not finite is put back.
+  /// Puts back a value that is not finite. Called if the host knows that the step makes no update.
   void put_back_non_finite();
   const std::string& name() const { return name_; }
 
  private:
-  /// Null for a sparse tensor.
+  /// The buffer's memory; null for a sparse tensor.
   const c10::StorageImpl* storage() const;
-  /// True where the tensor has another memory, shape or dtype than when the step began.
+  /// True if the tensor has another memory, shape or dtype than when the step began.
   bool has_moved() const;
   void take_memory();
-  /// Nothing of a tensor whose elements share memory, as an expanded one, which none can write to.
+  /// Copies the value, unless the tensor's elements share memory, as an expanded one's do: nothing
+  /// can write to that.
   void take_value();
   void write();
 
   std::string name_;
   at::Tensor buffer_;
   at::Tensor former_;  // shares the memory that the buffer had when the step began
-  at::Tensor copy_;    // of its value then; undefined for a constant
+  at::Tensor copy_;    // has its value at that time; undefined for a constant
   const c10::StorageImpl* storage_ = nullptr;  // of former_
-  Version version_;                            // then
+  Version version_;                            // when the step began
   bool changes_ = false, uncounted_ = false;
-  bool by_bytes_ = false;  // a copy is one of memory of the host
+  bool by_bytes_ = false;  // the host copies its memory
 };
 
 /// The buffers and random generators as they were when the step began. Costs, for each step, 450
@@ -66,15 +68,15 @@ class RestorePoint {
  public:
   explicit RestorePoint(c10::Device device);
 
-  /// A step begins. What is thrown here leaves everything as it was.
+  /// Called when a step begins. If it throws, everything stays as it was.
   void begin(const torch::nn::Module& model);
   void commit() noexcept;
-  /// The step is skipped, and its batch may have made statistics NaN for good: those are put back.
+  /// Called when the step is skipped: puts back statistics that its batch has made NaN for good.
   void put_back_non_finite();
-  /// The step threw.
+  /// Called when the step threw.
   void restore() noexcept;
-  /// A sentence on buffers that the last step changed and that could not be put back; empty where
-  /// there are none. Said once.
+  /// A sentence on the buffers that the last step changed and that could not be put back; empty if
+  /// all were. Returned once.
   std::string take_lost();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What to do about an error of LibTorch.
+// Suggests what to do about an error of LibTorch, by phrases in its text.
 #include <string>
 
 namespace ikebana::detail {
@@ -11,7 +11,7 @@ struct Hint {
 inline constexpr const char* compare_shapes =
     "Compare the shapes in this text: those of the batch, of the inputs, and what the operator "
     "takes.";
-/// The first whose phrase is found is the one.
+/// The first hint whose phrase is found applies.
 inline constexpr Hint hints[] = {
     {"a second time",
      "The loss uses a graph that an earlier backward has freed: detach what you carry from one "
@@ -46,7 +46,7 @@ inline constexpr Hint hints[] = {
     {"dimension", compare_shapes},
 };
 
-/// By the phrases in an error's text.
+/// The suggestion for an error whose text is `what`.
 const char* suggestion(const std::string& what);
 
 }  // namespace ikebana::detail

@@ -6,10 +6,10 @@
 namespace ikebana {
 
 /// The sums of a step's loss, and the counts that they are divided by. Counts are known before the
-/// first backward where the model or the objective has `count(batch)`, or where there is one
-/// microbatch on one rank; otherwise sums are added up, and the gradients are divided once at the
-/// end. `count(batch)` is compared with the counts of the losses in every step that needs it, and
-/// in the first; what only a device or other ranks know, in the first and every hundredth.
+/// first backward if the model or the objective has `count(batch)`, or if there is one microbatch
+/// on one rank; otherwise sums are added up, and the gradients are divided once at the end.
+/// `count(batch)` is compared with the counts of the losses in every step that needs it, and in the
+/// first; counts that only a device or other ranks know, in the first and every hundredth.
 class Totals {
  public:
   template <class Objective, class Model, class Microbatches, class Ranks>
@@ -26,27 +26,27 @@ class Totals {
           if (!microbatches.has_own()) count = count.zero();  // of a dummy
     }
   }
-  /// The counts that are known before backward. With several ranks they are to be added up over
-  /// them before the first `add`.
+  /// The counts that are known before backward. With several ranks the caller adds them up over all
+  /// ranks before the first `add`.
   std::span<Count> counts() { return {known_.data(), known_.size()}; }
-  /// Throws BadBatch where nothing is counted on any rank.
+  /// Throws BadBatch if nothing is counted on any rank.
   void check_counts() const;
 
-  /// Adds a microbatch's sums. `roots` are then those that backward starts from; their gradients
-  /// are divided by the totals where these are known already.
+  /// Adds a microbatch's sums, and sets the `roots` that its backward starts from. Their gradients
+  /// are divided by the totals if these are known already.
   void add(const Loss& loss, Roots& roots);
 
   /// With several ranks: adds to `sums` this rank's sums, and the counts that are not known yet or
-  /// are compared in this step. Then takes those of all ranks.
+  /// are compared in this step. `take` then takes the sums over all ranks.
   void add_to(std::vector<at::Tensor>& sums) const;
   void take(const std::vector<at::Tensor>& sums);
-  /// False where the host can read the sums so far, and one is not finite.
+  /// Returns false if the host can read the sums so far, and one is not finite.
   bool is_finite() const;
-  /// After the last backward: divides the gradients by what is not divided yet, and compares
-  /// `count(batch)` with the counts of the losses.
+  /// After the last backward: divides the gradients by the counts that they are not divided by yet,
+  /// and compares `count(batch)` with the counts of the losses.
   void finish(StepGradients& gradients, detail::DeferredCheck& deferred);
 
-  /// Complete after `finish`.
+  /// The loss; complete after `finish`.
   LossValue& value() { return value_; }
 
  private:
@@ -62,7 +62,7 @@ class Totals {
   [[noreturn]] static void refuse_unequal_late(const std::string& name);
 
   bool late() const { return known_.empty() && !single_; }
-  /// Whether `count(batch)` is compared with the counts of the losses.
+  /// True if this step compares `count(batch)` with the counts of the losses.
   bool compares() const { return !known_.empty() && (alone_ || sampled_); }
   /// `count(batch)` may return one number for all terms, or one per term.
   const Count& known(std::size_t i) const { return known_.size() == 1 ? known_[0] : known_.at(i); }
@@ -75,11 +75,11 @@ class Totals {
   [[noreturn]] static void refuse_count(std::size_t i, const std::string& both);
   /// Sums of weights may be rounded; numbers of items below 2^24 may not.
   static bool agree(double a, double b);
-  /// What `is_possible` and `refuse_zero` check on the host.
+  /// Checks on a device what `is_possible` and `refuse_zero` check on the host.
   static void check_on_device(const LossValue::Part& part, detail::DeferredCheck& deferred);
 
   bool sampled_;                      // this step compares what the host cannot read
-  bool alone_, single_;               // one rank; and one microbatch
+  bool alone_, single_;               // there is one rank; and one microbatch
   c10::SmallVector<Count, 1> known_;  // one per term, or one for all
   LossValue value_;                   // with the counts so far
 };

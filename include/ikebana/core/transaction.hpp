@@ -1,9 +1,7 @@
 #pragma once
-// What keeps step.hpp short: a step that is undone unless it is committed, and how batches are cut.
-#include <chrono>
+// A step that is undone unless it is committed, on all ranks or on none.
 #include <ikebana/core/core.hpp>
-#include <ikebana/core/placement.hpp>
-#include <ikebana/core/rank_generators.hpp>
+#include <ikebana/core/generators.hpp>
 #include <ikebana/core/totals.hpp>
 #include <ikebana/hooks/non_finite.hpp>
 #include <ikebana/hooks/numbers.hpp>
@@ -12,49 +10,18 @@
 
 namespace ikebana::detail {
 
-/// The microbatches. Those of a range of batches are the batches, unless the recipe fits memory.
-template <class Core, class Batch>
-decltype(auto) cut(Core& core, const Batch& placed) {
-  if constexpr (!Core::one_rank) {
-    return rank_microbatches(core, placed);
-  } else if constexpr (Batches<const Batch> && Core::fits_memory) {
-    Microbatches<std::ranges::range_value_t<const Batch>> all;
-    for (const auto& one : placed) append_microbatches(core, one, all);
-    return all;
-  } else if constexpr (Batches<const Batch>) {
-    return (placed);
-  } else {
-    return core.mechanisms.accumulate.split(placed);
-  }
-}
-
-/// Loss::outputs of all microbatches, detached, in row order.
-class Outputs {
- public:
-  void add(Loss& loss);
-  at::Tensor joined() const;
-
- private:
-  std::vector<at::Tensor> all_;
-};
-
-/// Warns once of a model that trains in evaluation mode, which is most often left from a use of the
-/// user's own: `evaluate` and `predict` put back what was there.
-void warn_of_mode(StepState& state, const torch::nn::Module& model);
 [[noreturn]] void refuse_no_unit();
-/// All of a step's report but its learning rates and its time.
-Report report_of(const StepState& state, Totals& totals, const Outputs& outputs);
 
 /// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays
 /// gathered, no counter changes; buffers and random generators are as they were.
 template <class Core>
 class Transaction {
  public:
-  explicit Transaction(Core& core) : core_(core), placement_(core.device) {
+  explicit Transaction(Core& core) : core_(core) {
     check_recordable(core_.mechanisms.optimizer);
     core_.step.deferred.check(Core::one_rank);
     if (core_.step.is_first()) core_.check_model();
-    warn_of_mode(core_.step, *core_.units.units()[0].module);
+    if (core_.step.dry == nullptr) core_.mode_warning.check(*core_.units.units()[0].module);
     core_.forget_gradients();
     core_.parameters.begin_step();
     core_.mechanisms.offload.begin_step();
@@ -68,35 +35,20 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  /// The batch, or each batch of a range, on the device, in the recipe's layout.
-  template <class Device, class Layout, class Batch>
-  auto place(Device& device, Layout& layout, const Batch& batch) {
-    if constexpr (Batches<const Batch>) {
-      Microbatches<std::ranges::range_value_t<const Batch>> placed;
-      for (const auto& one : batch)
-        placed.push_back((check_rows(one), placement_.place(device, layout, one)));
-      if (placed.empty() && (Core::one_rank || !core_.step.has_ended))
-        throw BadBatch("step: the range holds no batch. Give it at least one.");
-      return placed;
-    } else {
-      return placement_.place(device, layout, batch);
-    }
-  }
   /// Before the first forward: all ranks meet, compare what they are about to do, and add up the
-  /// counts that are known. Where a forward is a call of all ranks, those with fewer microbatches
-  /// then get dummies. Then throws BadBatch where nothing is counted, and AllRanksEnded where all
-  /// have.
+  /// counts that are known. If a forward is a call of all ranks, ranks with fewer microbatches get
+  /// dummies. Throws BadBatch if nothing is counted, and AllRanksEnded if no rank has a batch.
   template <class Microbatches>
   void open(Totals& totals, [[maybe_unused]] Microbatches& microbatches) {
     std::uint64_t plans = core_.mechanisms.checkpoint.usable_plans(microbatches);
     if constexpr (!Core::one_rank) {
-      StepState& state = core_.step;
+      LoopEnd& end = core_.loop_end;
       core_.mechanisms.shard.open_step();
-      StepOpening opening{.step = state.attempts,
+      StepOpening opening{.step = core_.step.attempts,
                           .microbatches = static_cast<std::int64_t>(microbatches.own),
                           .recipe = core_.values_of_step(),
-                          .stop = state.wants_stop,
-                          .batch = !state.has_ended       ? HasBatch::Yes
+                          .stop = end.of_this_rank,
+                          .batch = !end.has_ended         ? HasBatch::Yes
                                    : microbatches.empty() ? HasBatch::Never
                                                           : HasBatch::Ended,
                           .generators = generators_.emplace(core_.device).position(),
@@ -107,20 +59,20 @@ class Transaction {
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
       exchange_opening(ranks.data(), opening, [&] { return core_.lines_of_step(); });
-      state.is_compared = state.is_opened = true;
-      state.all_stop = opening.stop;
+      core_.compared.note_equal();
+      end.of_all_ranks = opening.stop;
       plans = opening.plans;
       use_instructions(opening.instructions);
       if (opening.microbatches == 0) throw AllRanksEnded();
       if (opening.same_generators) generators_->derive(ranks.data().rank());
-      state.own_microbatches = microbatches.own;
+      core_.step.own_microbatches = microbatches.own;
       if (ranks.slices().size() > 1 || opening.calls > 0)
         microbatches.fill(static_cast<std::size_t>(opening.microbatches));
     }
     totals.check_counts();
     core_.mechanisms.checkpoint.begin_plan(core_, plans);
   }
-  /// All gradients are there: adds up over ranks what the update depends on, the terms of the loss
+  /// After the last backward: adds up over ranks what the update depends on, the terms of the loss
   /// and the norm of slices, in one exchange for each group.
   void close(Totals& totals, StepGradients& gradients) {
     if constexpr (!Core::one_rank) {
@@ -137,28 +89,19 @@ class Transaction {
         totals.value().where = ranks_where_not(ranks.data(), finite_here);
     }
   }
-  void check_first_step() const {
-    if constexpr (std::decay_t<decltype(core_.mechanisms)>::per_unit)
-      if (core_.step.is_first() && !core_.step.unit_was_run) refuse_no_unit();
-  }
-  template <class Rate>
-  Report report(Totals& totals, const Outputs& outputs, const Rate& rate) const {
-    Report report = report_of(core_.step, totals, outputs);
-    report.learning_rate = rate(core_.mechanisms.optimizer.base_lr());
-    each_rate(core_.mechanisms.optimizer, rate,
-              [&](double lr) { report.learning_rates.push_back(lr); });
-    return report;
-  }
   /// Before `prepare`: `found_inf` says all that is known of the step. An optimizer that declares
-  /// nothing is given the true gradients, and a finite learning rate.
+  /// nothing is given the true gradients, and a finite learning rate. Throws BadModel if the recipe
+  /// works unit by unit and the first step ran no unit.
   void begin_update(const Masters& masters, StepGradients& gradients) {
     settle_finite_checks(gradients, core_.step.deferred);
     check_rate();
     core_.update.begin(core_.mechanisms.optimizer, masters, gradients);
+    if constexpr (std::decay_t<decltype(core_.mechanisms)>::per_unit)
+      if (core_.step.is_first() && !core_.step.unit_was_run) refuse_no_unit();
   }
-  /// The optimizer's update. If it throws, what it changed is put back. No call where the host
-  /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
-  /// was called.
+  /// Calls the optimizer's update, unless the host knows that the step is rejected; on a device,
+  /// the update obeys the flag. If it throws, what it changed is put back. Returns true if it was
+  /// called.
   bool update(const Masters& masters, StepGradients& gradients) {
     if (core_.step.dry != nullptr && core_.step.dry->ends_at_update()) throw DryStepEnded();
     const bool rejects = rejected(gradients);
@@ -173,22 +116,14 @@ class Transaction {
     ++core_.step.attempts, core_.step.position.reset();
     if (generators_) generators_->finish();
   }
-  void stop_clock(Report& report) const noexcept {
-    report.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  }
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   static constexpr bool update_may_throw = Core::update_may_throw;
 
-  /// Throws BadBatch for a batch without rows, where other ranks can have none.
-  template <class Batch>
-  void check_rows(const Batch& batch) const {
-    if (!may_have_no_rows(core_) || !has_no_rows(batch)) rows(batch);
-  }
-  /// All ranks make the update, or none. Between the last `prepare` and the commit. Ranks that have
-  /// whole parameters may have other numbers of microbatches, in which units are run.
+  /// Makes sure that all ranks make the update, or no rank does; called between the last `prepare`
+  /// and the commit. The order of units is compared only if parameters are cut: other ranks may
+  /// have different numbers of microbatches.
   void agree(bool rejects, const StepGradients& gradients) {
     if constexpr (!Core::one_rank) {
       auto ranks = core_.ranks();
@@ -197,7 +132,7 @@ class Transaction {
       detail::agree(ranks.data(), {rejects, order, gradients.hash_of_indices()});
     }
   }
-  /// A bit for each mechanism.
+  /// A bit for each mechanism: whether it has instructions for the other ranks.
   std::uint64_t instructions() {
     std::uint64_t all = 0, bit = 1;
     core_.mechanisms.each([&](auto& mechanism) {
@@ -212,7 +147,8 @@ class Transaction {
       on_all_ranks >>= 1;
     });
   }
-  /// The library's optimizers check what they use.
+  /// Throws BadValue for a rate that is not finite. The library's optimizers check their rates
+  /// themselves.
   void check_rate() const {
     if constexpr (!takes_divisor<Optimizer>)
       if (const double lr = core_.mechanisms.schedule.rate(core_.mechanisms.optimizer.base_lr(),
@@ -223,9 +159,7 @@ class Transaction {
   }
 
   Core& core_;
-  std::optional<RankGenerators> generators_;  // of several ranks
-  Placement placement_;
-  Clock::time_point begin_ = Clock::now();
+  std::optional<RankGenerators> generators_;  // if there are several ranks
   bool committed_ = false;
 };
 

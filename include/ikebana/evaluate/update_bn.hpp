@@ -133,35 +133,6 @@ void update_bn(Core& core, const Visit& visit) {
 
 }  // namespace detail
 
-/// A base of `Trainer`, which is `Self`.
-template <class Self>
-class BatchNormMethods {
- public:
-  /// Computes the statistics of all batch norms for the weights that `evaluate` uses, from the
-  /// batches of a loader: their mean over the batches, of one loss of each, in training mode and
-  /// without gradients. If the recipe averages weights, the average is evaluated and saved with the
-  /// new statistics until it changes, and training goes on with the model's own; otherwise the
-  /// model takes them. On several ranks the mean is over the batches of all. Dropout draws random
-  /// numbers. Throws BadBatch without a batch, BadModel without a batch norm; after an error all is
-  /// as it was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
-  template <class Loader>
-  void update_bn(Loader&& loader) {
-    if constexpr (!detail::has_batches<Loader>) {
-      (void)sizeof(refuse::NoBatches<std::remove_cvref_t<Loader>>);
-    } else {
-      auto& self = static_cast<Self&>(*this);
-      using Batch = detail::batch_of_t<Loader>;
-      auto visit = [&](auto&& f) { detail::visit(loader, f); };
-      self.guarded([&] { return "update_bn, after step " + std::to_string(self.steps()); },
-                   [&] {
-                     detail::together(self.core(), "update_bn",
-                                      [&] { detail::update_bn<Batch>(self.core(), visit); });
-                   },
-                   [](auto&) { return std::string(); });
-    }
-  }
-};
-
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

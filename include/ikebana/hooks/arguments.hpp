@@ -76,6 +76,19 @@ struct GradientStorage {
 void for_windows(StateStorage* storage, const Tensors& tensors, bool writes,
                  c10::function_ref<void(const Tensors&)> f);
 
+namespace detail {
+/// What a step, its loss scale, its checks and its optimizer tell each other about gradients.
+struct GradientProtocol {
+  bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient
+  bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
+  at::Tensor overflow;  ///< one float, 1: under a loss scale, a gradient was not finite before a
+                        ///< policy changed it; undefined: no policy has
+  FiniteChecks finite;  ///< what `found_inf` does not say yet; it does before `prepare`, and before
+                        ///< a policy of a user's own is asked
+  StateStorage* storage = nullptr;  ///< as that of the masters
+};
+}  // namespace detail
+
 /// Gradients of the master weights that got one; sparse ones are coalesced. Nothing is multiplied
 /// into them: what they are still to be divided by (loss scale, late count, clipping) is collected
 /// in `divisor`, and the update divides once.
@@ -85,16 +98,10 @@ struct StepGradients {
   at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
   at::Tensor norm;          ///< of the true gradients before clipping; undefined: not asked for
   at::Tensor squared_norm;  ///< of the values, over all slices; undefined: not summed over ranks
-  bool norm_is_current = false;      ///< no policy has changed the values since, but by clipping
-  bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient
-  bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
-  at::Tensor overflow;   ///< one float, 1: under a loss scale, a gradient was not finite before a
-                         ///< policy changed it; undefined: no policy has
-  at::Tensor found_inf;  ///< one float, 1: skip the update; undefined: not asked for
-  detail::FiniteChecks finite;  ///< what `found_inf` does not say yet; it does before `prepare`,
-                                ///< and before a policy of a user's own is asked
-  StateStorage* storage = nullptr;        ///< as that of the masters
+  bool norm_is_current = false;  ///< no policy has changed the values since, but by clipping
+  at::Tensor found_inf;          ///< one float, 1: skip the update; undefined: not asked for
   std::optional<BatchPosition> position;  ///< of the step's batch; no value: not known
+  detail::GradientProtocol protocol;      ///< for the library; a policy's author needs none of it
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters);
@@ -108,14 +115,14 @@ struct StepGradients {
   /// Calls `f` with all gradients, or, where a storage has windows, with some at a time.
   template <class F>
   void in_windows(bool writes, const F& f) const {
-    for_windows(storage, values, writes, f);
+    for_windows(protocol.storage, values, writes, f);
   }
   /// The dtype of a divisor that loses nothing: Double where a gradient is Double, else Float.
   at::ScalarType divisor_dtype() const;
   /// The update is skipped where `flag` (one float) is not 0.
   void reject(const at::Tensor& flag);
-  /// Whether `finite` can check this number: one where the gradients are, which the host cannot
-  /// read. What records a step lists each flag by itself.
+  /// Whether `protocol.finite` can check this number: one where the gradients are, which the host
+  /// cannot read. What records a step lists each flag by itself.
   bool checks_later(const at::Tensor& number) const;
   /// A number of the device that computes, where the gradients and the update are: waits for it
   /// where they are on the host, and for their values anyway.

@@ -30,8 +30,8 @@ at::Tensor non_finite_flag(StepGradients& gradients, const at::Tensor& number);
 /// Under a loss scale an overflow is found before the first policy that changes gradients one by
 /// one, since that could make it finite.
 void find_overflow(StepGradients& gradients);
-/// Rejects the update where a number that `gradients.finite` lists is not finite; a later step then
-/// raises its error.
+/// Rejects the update where a number that `gradients.protocol.finite` lists is not finite; a later
+/// step then raises its error.
 void settle_finite_checks(StepGradients& gradients, DeferredCheck& deferred);
 
 }  // namespace ikebana::detail

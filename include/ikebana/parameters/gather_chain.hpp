@@ -1,24 +1,23 @@
 #pragma once
-// What the mechanisms of a recipe make of a unit's master weights and of its gradients: each hook
-// asked of all of them, in order.
+// Passes a unit's master weights, and its gradients, through the hooks of a recipe's mechanisms:
+// asks each hook of all of them, in order.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
-#include <ikebana/parameters/unit_order.hpp>
 #include <ikebana/parameters/unit_parameters.hpp>
 
 namespace ikebana {
 
-/// The hooks of parameters/, each asked of the mechanisms of a recipe one after the other.
+/// Asks each hook that parameters/ needs of the mechanisms of a recipe, one after the other.
 template <class Mechanisms>
 class GatherChain {
  public:
-  /// True where parameters are shown in the dtypes that they had when the trainer was made.
+  /// True if parameters are shown in the dtypes that they had when the trainer was made.
   static constexpr bool restores_dtype =
       requires(Mechanisms m, const Unit& u, Tensors t) { m.precision.restore_dtype(u, t); };
-  /// True where a mechanism can begin to gather a unit before it is needed.
+  /// True if a mechanism can begin to gather a unit before it is needed.
   static constexpr bool gathers_ahead = Mechanisms::last_ahead(GatherOrder()) >= 0;
 
-  /// True where master weights may be rows of the gathered parameters.
+  /// True if master weights may be rows of the gathered parameters.
   static constexpr bool masters_in_place =
       Mechanisms::gathers_from_ranks && Mechanisms::template only_gathers<axis::shard> &&
       Mechanisms::keeps_gathered &&
@@ -33,8 +32,8 @@ class GatherChain {
            [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
   }
-  /// Begins to gather a unit that is away. Of several mechanisms that can begin, all but the last
-  /// finish here: on a device their waits are the stream's, not the host's.
+  /// Begins to gather a unit that is away. If several mechanisms can begin, all but the last finish
+  /// here: on a device the stream waits for them, not the host.
   void begin(UnitParameters& stored) {
     at::NoGradGuard no_grad;
     Tensors t = stored.values;
@@ -45,7 +44,7 @@ class GatherChain {
     });
     stored.arriving = std::move(t);
   }
-  /// Finishes what was begun, or does all of it.
+  /// Finishes a gather that was begun, or does all of one.
   Tensors gather(UnitParameters& stored) {
     at::NoGradGuard no_grad;
     const int first = stored.is_arriving() ? last_ahead : 0;
@@ -56,15 +55,15 @@ class GatherChain {
     });
     return t;
   }
-  /// Writes the present master weights to the memory that is gathered already. False where that
-  /// needs a `gather`, which may allocate, and throw.
+  /// Writes the present master weights to the memory that is gathered already. Returns false if
+  /// that needs a `gather`, which may allocate, and throw.
   bool refresh(const UnitParameters& stored) {
     if constexpr (offload_refreshes)
       return mechanisms_.offload.refresh(*stored.unit, stored.values);
     if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
     return refreshes;
   }
-  /// What the device computes next sees what `refresh` has written.
+  /// Makes the device wait for what `refresh` writes before it computes on.
   void await_refresh([[maybe_unused]] const UnitParameters& stored) {
     if constexpr (offload_refreshes) mechanisms_.offload.await_refresh(*stored.unit);
   }
@@ -86,7 +85,7 @@ class GatherChain {
       return t;
     }
   }
-  /// Gradients of gathered parameters to those of master weights.
+  /// Turns gradients of gathered parameters into gradients of master weights.
   Tensors reduce(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
     if constexpr (!Mechanisms::one_rank)
@@ -110,7 +109,7 @@ class GatherChain {
     mechanisms_.shard.set_reduce_dtypes(unit, types);
   }
 
-  /// Whether a policy that moves parameters has `allow_unused_units` set.
+  /// True if a policy that moves parameters has `allow_unused_units` set.
   bool allows_unused_units() {
     bool allowed = false;
     mechanisms_.each(GatherOrder(), [&](auto& m) {
@@ -119,7 +118,7 @@ class GatherChain {
     });
     return allowed;
   }
-  /// How a user sets it; empty where no policy has it.
+  /// A sentence on how a user sets it; empty if no policy has it.
   std::string how_to_allow_unused_units() {
     std::string text;
     mechanisms_.each(GatherOrder(), [&](auto& m) {
@@ -140,7 +139,7 @@ class GatherChain {
       requires(Mechanisms m, const Unit& u, const Tensors& t) { m.offload.refresh(u, t); };
   static constexpr int last_ahead = Mechanisms::last_ahead(GatherOrder());
 
-  /// Calls `f(mechanism, stage)` for each that moves parameters.
+  /// Calls `f(mechanism, stage)` for each mechanism that moves parameters.
   template <class... Axes, class F>
   void stages(AxisList<Axes...>, F&& f) {
     int stage = 0;
@@ -151,7 +150,7 @@ class GatherChain {
     (ask(mechanisms_.on(std::type_identity<Axes>())), ...);
   }
   Mechanisms& mechanisms_;
-  bool drops_gradients_ = false;  // of a dummy
+  bool drops_gradients_ = false;  // during the backward of a dummy
 };
 
 }  // namespace ikebana

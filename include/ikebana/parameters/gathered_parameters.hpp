@@ -8,7 +8,7 @@
 namespace ikebana {
 
 /// The parameters of a recipe in which a mechanism moves parameters. A released parameter holds no
-/// bytes. Where a mechanism gathers ahead, the unit that follows is begun as soon as one is here.
+/// bytes. If a mechanism gathers ahead, the gather of the next unit begins as soon as one is here.
 template <class Mechanisms>
 class GatheredParameters : public StoredParameters<Mechanisms> {
   using Stored = StoredParameters<Mechanisms>;
@@ -57,17 +57,17 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     this->run_backward(roots, others);
     release_all();
     this->detach_from_graph();
-    for (auto& stored : units_)  // that were expected, and not used
+    for (auto& stored : units_)  // units that were expected, and not used
       if (stored.is_arriving()) chain_.gather(stored);
   }
-  /// Reduces gradients that are undefined: this rank's part of a call of all ranks.
+  /// Reduces undefined gradients, which is this rank's part in a call of all ranks.
   template <class Others>
   void backward_of_dummy(const Roots& roots, const Others& others) {
     const auto none = chain_.without_gradients();
     backward(roots, others);
   }
-  /// Master weights have new values: what is gathered has the former ones, and is gathered again at
-  /// its next use, which may throw.
+  /// Called when master weights have new values. Units that are gathered have the former ones, and
+  /// are gathered again at their next use, which may throw.
   void mark_stale() noexcept {
     for (auto& stored : units_) stored.is_stale = stored.users > 0 || stored.is_arriving();
   }
@@ -119,7 +119,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     std::size_t generation_ = 0;
   };
 
-  /// A unit stays here after its forward until the next one is run, or until its backward.
+  /// Keeps a unit here after its forward until the next one is run, or until its backward.
   struct KeepAfterForward {
     GatheredParameters& all;
     std::unique_ptr<GatherGuard> guard;
@@ -129,7 +129,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
       else if (!*reshards) all.unit_guards_[guard->unit()] = std::move(guard);
     }
   };
-  /// Of a unit whose forward begins: it has the place of the one that was run last.
+  /// A guard for a unit whose forward begins; it replaces that of the unit that was run last.
   std::unique_ptr<GatherGuard> next_guard(UnitParameters& stored) {
     if (!last_guard_ || last_guard_->unit() != stored.unit->index) last_guard_.reset();
     auto guard = std::make_unique<GatherGuard>(*this, stored);
@@ -154,7 +154,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
 
   void acquire(UnitParameters& stored) {
     if (stored.is_stale && stored.is_arriving()) chain_.gather(stored);  // former values
-    if (stored.users == 0) stored.check();  // what was written to it while it was away is lost now
+    if (stored.users == 0) stored.check();  // writes to it while it was away are lost now
     if (stored.is_stale || stored.users == 0) {
       const bool again = stored.users > 0;
       stored.set_gathered(chain_.gather(stored));
@@ -167,7 +167,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     unit_guards_[unit.index].reset();
     after_unit_backward(this->mechanisms_, unit);
   }
-  /// The unit is needed soon.
+  /// Begins to gather a unit that is needed soon.
   void begin_gather(std::optional<std::size_t> unit) {
     if constexpr (GatherChain<Mechanisms>::gathers_ahead) {
       if (!unit) return;
@@ -209,7 +209,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
 
   std::optional<GatherGuard> root_guard_;
   std::unique_ptr<GatherGuard> last_guard_;                // of the last unit of a forward
-  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // of those that wait for their backward
+  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // of units that wait for their backward
   std::deque<GatherGuard> create_graph_guards_;  // a backward inside the loss needs them again
 };
 

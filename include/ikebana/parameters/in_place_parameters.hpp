@@ -8,7 +8,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// The parameters of a model as its master weights.
+/// Makes the parameters of a model its master weights.
 class InPlaceMasters {
  public:
   InPlaceMasters();
@@ -41,7 +41,7 @@ class InPlaceParameters : public detail::InPlaceMasters {
     take(table, mechanisms.precision.rounding(), mechanisms.offload.state_storage());
   }
 
-  /// Called only where a mechanism listens to backward.
+  /// Called only if a mechanism listens to backward.
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     return around_unit_backward(calls_, unit, next, std::forward<Args>(args)...);
@@ -53,7 +53,7 @@ class InPlaceParameters : public detail::InPlaceMasters {
   void begin_step() noexcept {}
   void check_all_were_run() const {}
   void check() const {}
-  /// `others` is asked about leaves that are none of the parameters.
+  /// Calls `others` for each leaf that is not one of the parameters.
   template <class Others>
   void backward(const Roots& roots, const Others& others) {
     leaves_.backward(roots, others);

@@ -1,12 +1,12 @@
 #pragma once
 // Gathered parameters that stay between steps beside their master weights. A unit costs no guard,
-// no closure and no node in a step: the nodes between both are made once.
+// no closure and no node in a step, since the nodes between both are made once.
 #include <ikebana/parameters/stored_parameters.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
 namespace ikebana {
 
-/// The parameters of a recipe in which a mechanism moves parameters and keeps what it gathered.
+/// The parameters of a recipe in which a mechanism moves parameters and keeps them gathered.
 template <class Mechanisms>
 class KeptParameters : public StoredParameters<Mechanisms> {
   using Stored = StoredParameters<Mechanisms>;
@@ -55,26 +55,26 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     this->detach_from_graph();
     finish_gathers();
   }
-  /// Reduces gradients that are undefined: this rank's part of a call of all ranks.
+  /// Reduces undefined gradients, which is this rank's part in a call of all ranks.
   template <class Others>
   void backward_of_dummy(const Roots& roots, const Others& others) {
     const auto none = chain_.without_gradients();
     backward(roots, others);
   }
-  /// Master weights have new values. Where Precision or Offload alone gathers, they are copied at
-  /// once, by a copy that allocates nothing. Otherwise the parameters show nothing until their unit
-  /// is used, which gathers them and may throw.
+  /// Called when master weights have new values. If Precision or Offload alone gathers, copies them
+  /// at once, without an allocation. Otherwise the parameters show nothing until their unit is
+  /// used, which gathers them and may throw.
   void mark_stale() noexcept {
     for (auto& stored : units_) {
       stored.is_stale = true;
       try {
         if (copied(stored)) continue;
-      } catch (...) {  // of a device that cannot be used any more: its next use throws
+      } catch (...) {  // the device cannot be used any more: its next use throws
       }
       stored.hide();
     }
   }
-  /// Ranks may have gathered different units: all gather them again.
+  /// Makes all ranks gather all units again, since they may have gathered different ones.
   void abort() noexcept {
     if (calls_) calls_->open.clear();
     this->detach_from_graph();
@@ -97,8 +97,8 @@ class KeptParameters : public StoredParameters<Mechanisms> {
   using Stored::order_;
   using Stored::units_;
 
-  /// The nodes of a unit, for its first use in a forward, its second one, and so on: gradients of
-  /// several uses are added up after `reduce`, in the dtype of the master weights.
+  /// The nodes of a unit: one for each use in a forward. Gradients of several uses are added up
+  /// after `reduce`, in the dtype of the master weights.
   struct Nodes {
     std::vector<std::vector<torch::autograd::Edge>> edges;
     std::size_t used = 0;
@@ -108,7 +108,7 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     ~MarkStale() { all.mark_stale(); }
   };
 
-  /// All units that have new values begin to arrive, those that this rank does not run as well.
+  /// Begins to gather all units that have new values, also units that this rank does not run.
   void begin_gathers() {
     if constexpr (GatherChain<Mechanisms>::gathers_ahead)
       for (auto& stored : units_)

@@ -1,5 +1,5 @@
 #pragma once
-// Which gradients a backward pass writes: those of one trainer's master weights, and no others.
+// Restricts a backward pass to the gradients of one trainer's master weights.
 #include <ikebana/hooks.hpp>
 #include <typeinfo>
 
@@ -8,13 +8,13 @@ namespace ikebana {
 /// The leaves to which one trainer's backward passes write gradients.
 class Leaves {
  public:
-  /// Once, before the first backward.
+  /// Called once, before the first backward.
   void set_masters(std::vector<at::Tensor> masters);
 
-  /// Writes gradients to those master weights that require one now and to no other tensor, also
-  /// where other models took part in the loss. Costs a walk over the graph, some nanoseconds per
-  /// node. Only where the walk met another leaf is autograd given a list of inputs, which makes it
-  /// look up every node in it. Before that `other(leaf)` is called for each use of such leaves, and
+  /// Writes gradients to the master weights that require one now and to no other tensor, even if
+  /// other models took part in the loss. Costs a walk over the graph, some nanoseconds per node.
+  /// Only if the walk met another leaf is autograd given a list of inputs, in which it looks up
+  /// every node. Before that, calls `other(leaf)` for each use of such a leaf, and
   /// `other.end_walk()` at the end.
   template <class Other>
   void backward(const Roots& roots, const Other& other) {
@@ -35,7 +35,7 @@ class Leaves {
   void walk(const Roots& roots, AtOther other);
   void visit(const torch::autograd::Edge& edge, AtOther other);
   bool is_master(const Node& end) const;
-  /// The graph ends in a leaf that is no master weight, or in none.
+  /// Visits an end of the graph that is no master weight: another leaf, or no leaf.
   void visit_other(const Node& end, AtOther other);
   void backward_after_walk(const Roots& roots) const;
   std::vector<at::Tensor> trained_masters() const;

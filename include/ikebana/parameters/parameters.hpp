@@ -20,8 +20,8 @@ struct parameters_of<Mechanisms> {
 };
 }  // namespace detail
 
-/// `InPlaceParameters` where no mechanism moves parameters; otherwise `KeptParameters` where what
-/// is gathered stays between steps, and `GatheredParameters` where it is released.
+/// `InPlaceParameters` if no mechanism moves parameters; otherwise `KeptParameters` if gathered
+/// parameters stay between steps, and `GatheredParameters` if they are released.
 template <class Mechanisms>
 using ParametersOf = typename detail::parameters_of<Mechanisms>::type;
 

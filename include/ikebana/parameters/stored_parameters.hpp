@@ -1,13 +1,52 @@
 #pragma once
-// What is common to parameters whose master weights are stored apart: the units with their masters,
-// and what is done with all of them.
+// The common part of parameters whose master weights are stored apart: the units with their
+// masters, the order in which they are run, and what is done with all of them.
+#include <cstdint>
+#include <ikebana/detail/fnv1a.hpp>
 #include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/model.hpp>
 #include <ikebana/parameters/gather_chain.hpp>
 #include <ikebana/parameters/leaves.hpp>
-#include <ikebana/parameters/unit_use.hpp>
 #include <ikebana/parameters/written_weights.hpp>
+#include <optional>
+#include <vector>
 
 namespace ikebana {
+
+/// The order of units in this forward and in the one before it. Backward needs units in the reverse
+/// of the order in which this forward left them.
+class UnitOrder {
+ public:
+  /// Called when a forward begins.
+  void begin();
+  /// Called after an exception: the units that were run then are not expected again.
+  void forget() noexcept { last_.clear(), entered_.clear(), left_.clear(); }
+  void begin_step() noexcept { of_step_ = detail::fnv1a_start; }
+  /// Notes that a unit is run. Returns its place in this forward.
+  std::size_t enter(std::size_t unit, bool trains);
+  /// The next unit, if the forward before ran the same unit at this place.
+  std::optional<std::size_t> after(std::size_t place) const;
+  /// Notes that a unit that has a backward was run. Returns its place among such units.
+  std::size_t leave(std::size_t unit);
+  /// The unit whose backward follows.
+  std::optional<std::size_t> before(std::size_t place) const;
+  /// A hash of the order in which the step's microbatches ran the units.
+  std::uint64_t of_step() const { return of_step_; }
+
+ private:
+  std::vector<std::size_t> last_, entered_, left_;
+  std::uint64_t of_step_ = detail::fnv1a_start;
+};
+
+namespace detail {
+
+/// Throws BadModel if a leaf of the loss's graph, which is no master weight, is a parameter of this
+/// unit.
+void refuse_use_outside_run(const Unit& unit, const at::Tensor& leaf);
+
+[[noreturn]] void refuse_unused(const Unit& unit, const std::string& how_to_allow);
+
+}  // namespace detail
 
 /// The base of `KeptParameters` and `GatheredParameters`. Parameters keep their identity.
 template <class Mechanisms>
@@ -28,8 +67,8 @@ class StoredParameters {
           !chain_.allows_unused_units())
         detail::refuse_unused(*stored.unit, chain_.how_to_allow_unused_units());
   }
-  /// Of units that are being gathered ahead, which no parameter shows yet; none of those that
-  /// arrive in the memory of master weights.
+  /// The tensors of units that are being gathered ahead, which no parameter shows yet; without
+  /// units that arrive in the memory of master weights.
   std::int64_t arriving_bytes() const {
     std::int64_t bytes = 0;
     if constexpr (GatherChain<Mechanisms>::masters_in_place) return bytes;
@@ -39,13 +78,13 @@ class StoredParameters {
           bytes += static_cast<std::int64_t>(p.nbytes());
     return bytes;
   }
-  /// Throws BadModel for what was done to a parameter that its master weight does not see.
+  /// Throws BadModel if something was done to a parameter that its master weight does not see.
   void check() {
     for (auto& stored : units_) stored.check();
   }
-  /// The trainer is made: from here on slices are all that this rank has.
+  /// Called when the trainer is made: from then on this rank has slices alone.
   void forget_originals() noexcept { originals_.clear(); }
-  /// The trainer ends: gathers for good what is cut among ranks. A call of all of them.
+  /// Called when the trainer ends: gathers for good the parameters that are cut. All ranks call it.
   void keep_full() {
     if constexpr (Mechanisms::gathers_from_ranks) {
       std::vector<Tensors> whole;
@@ -54,7 +93,7 @@ class StoredParameters {
       originals_ = std::move(whole);
     }
   }
-  /// A number of the order in which this step ran the units; 0 where ranks may differ in it.
+  /// A hash of the order in which this step ran the units; 0 if ranks may differ in it.
   std::uint64_t order_of_units() const {
     return Mechanisms::gathers_from_ranks ? order_.of_step() : 0;
   }
@@ -82,7 +121,8 @@ class StoredParameters {
   }
   ~StoredParameters() { restore_all(); }
 
-  /// Runs autograd. A leaf of the graph that is one of the parameters was used outside of `run`.
+  /// Runs autograd. Throws BadModel if a leaf of the graph is one of the parameters: it was used
+  /// outside of `run`.
   template <class Others>
   void run_backward(const Roots& roots, const Others& others) {
     check();
@@ -100,8 +140,8 @@ class StoredParameters {
     if constexpr (Mechanisms::gathers_from_ranks)
       if (!archive.notes_rows()) archive_slices(archive);
   }
-  /// Calls `f` while every unit is here and in the dtypes of before the trainer. What `f` writes to
-  /// a parameter is stored in its master weight.
+  /// Calls `f` while every unit is here, in the dtypes that it had before the trainer. Stores what
+  /// `f` writes to a parameter in its master weight.
   template <class F>
   decltype(auto) with_full(F&& f) {
     if constexpr (GatherChain<Mechanisms>::restores_dtype)
@@ -132,7 +172,7 @@ class StoredParameters {
   UnitOrder order_;
 
  private:
-  /// What is asked about leaves of a graph: first whether they are parameters.
+  /// Checks each leaf of a graph: first whether it is a parameter.
   template <class Others>
   struct NoneOutside {
     const std::deque<UnitParameters>& units;
@@ -144,7 +184,7 @@ class StoredParameters {
     }
     void end_walk() const { others.end_walk(); }
   };
-  std::vector<Tensors> originals_;  // of each unit, where parameters are cut among ranks
+  std::vector<Tensors> originals_;  // of each unit, if parameters are cut among ranks
 
   void add(const Unit& unit) {
     auto& stored = units_.emplace_back(unit);
@@ -167,8 +207,8 @@ class StoredParameters {
         masters_.add(unit.names[i], stored.masters[i], stored.slices[i], unit.other_names[i]);
     stored.release();
   }
-  /// Slices are written on all ranks, or on none, and what was written is the same on all. What is
-  /// not stored is gathered again from the master weights.
+  /// Stores what was written, on all ranks or on none; it must be equal on all. Gathers again from
+  /// the master weights what is not stored.
   void meet() {
     if constexpr (Mechanisms::gathers_from_ranks) {
       try {
@@ -197,7 +237,7 @@ class StoredParameters {
       stored.note_versions();
     }
   }
-  /// A state in memory fits the rank that it comes from.
+  /// Archives the rows of each master: a state in memory fits only the rank that it comes from.
   void archive_slices(Archive& archive) {
     archive.begin_section("slices");
     for (auto& stored : units_)
@@ -210,8 +250,8 @@ class StoredParameters {
         });
   }
   /// Makes all parameters plain leaves again with their present values, as before the trainer.
-  /// Parameters that are cut among ranks keep what they show, which is nothing where they are away:
-  /// to gather them is a call of all ranks, which a destructor must not make.
+  /// Parameters that are cut among ranks keep what they show, which is nothing if they are away:
+  /// all ranks would have to gather them, and a destructor must not wait for others.
   void restore_all() noexcept {
     self_.reset();
     if (Mechanisms::gathers_from_ranks && originals_.empty()) warn_of_empty();
@@ -229,7 +269,7 @@ class StoredParameters {
       }
     }
   }
-  /// Where other code has the model, too.
+  /// Warns of parameters without values, if other code has the model, too.
   void warn_of_empty() const noexcept {
     if (units_.empty() || std::uncaught_exceptions() > 0) return;
     if (units_[0].unit->module->weak_from_this().use_count() < 3) return;  // ours
@@ -251,3 +291,7 @@ class StoredParameters {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/stored_parameters.ipp>
+#endif

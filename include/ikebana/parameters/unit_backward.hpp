@@ -1,6 +1,6 @@
 #pragma once
-// When a unit's backward begins and ends, by gradient hooks on its results and arguments. They are
-// registered only where some mechanism needs to know.
+// Tells when a unit's backward begins and ends, by gradient hooks on its results and arguments.
+// They are registered only if some mechanism needs to know.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
@@ -17,7 +17,7 @@ class UnitBackward {
   UnitBackward(std::function<void()> before, std::function<void()> after)
       : before_(std::move(before)), after_(std::move(after)) {}
 
-  /// Returns whether a result has a backward.
+  /// Returns true if a result has a backward.
   template <class Value>
   static bool watch_results(const Pointer& call, Value& results) {
     bool any = false;
@@ -42,7 +42,8 @@ class UnitBackward {
   void end();
 
  private:
-  /// On an argument that is the result of another unit: its end is heard before the other's begin.
+  /// A hook on an argument that is the result of another unit: this backward ends before that of
+  /// the other one begins.
   struct EndHook : torch::autograd::FunctionPreHook {
     Pointer call;
     explicit EndHook(Pointer c) : call(std::move(c)) {}
@@ -53,7 +54,7 @@ class UnitBackward {
   void argument_has_gradient();
 
   std::function<void()> before_, after_;
-  int missing_ = 0;  // gradients of arguments
+  int missing_ = 0;  // gradients of arguments that have not arrived
   bool is_open_ = false;
 };
 
@@ -62,7 +63,7 @@ template <class Mechanisms>
 void before_unit_backward(Mechanisms& m, const Unit& unit) {
   m.each(BackwardListeners(), [&](auto& mechanism) { mechanism.before_unit_backward(unit); });
 }
-/// Calls the hook of the mechanisms when it has ended, innermost first.
+/// Calls the hook of the mechanisms when a unit's backward has ended, innermost first.
 template <class Mechanisms>
 void after_unit_backward(Mechanisms& m, const Unit& unit) {
   m.each(detail::reversed_t<BackwardListeners>(),
@@ -72,7 +73,7 @@ void after_unit_backward(Mechanisms& m, const Unit& unit) {
 /// The mechanisms that listen to backward, and the calls of units whose backward has begun.
 template <class Mechanisms>
 struct BackwardCalls {
-  /// When a call began and ended in forward. Backward passes what was computed later earlier.
+  /// The times at which a call began and ended in forward. Backward passes later calls first.
   struct Place {
     std::uint64_t entered = 0, left = 0;
     std::weak_ptr<UnitBackward> call = {};
@@ -83,8 +84,8 @@ struct BackwardCalls {
   std::vector<std::shared_ptr<Place>> open = {};
 
   explicit BackwardCalls(Mechanisms& m) : mechanisms(m) {}
-  /// Ends the calls that came after this one, although one of their arguments may have no gradient
-  /// yet, since other calls share it.
+  /// Begins a call. Ends the calls that came after it, although one of their arguments may have no
+  /// gradient yet, since other calls share it.
   void begin(const std::shared_ptr<Place>& place, const Unit& unit) {
     for (const auto& other : std::vector(open))
       if (other->entered > place->left)
@@ -98,7 +99,7 @@ struct BackwardCalls {
   }
 };
 
-/// `next(args...)`, whose backward calls these hooks as long as the mechanisms exist.
+/// Returns `next(args...)`, whose backward calls these hooks as long as the mechanisms exist.
 template <class Mechanisms, class Next, class... Args>
 auto around_unit_backward(const std::shared_ptr<BackwardCalls<Mechanisms>>& calls, const Unit& unit,
                           Next&& next, Args&&... args) {

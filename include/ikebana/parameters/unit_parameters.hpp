@@ -1,11 +1,70 @@
 #pragma once
-// One unit's parameters: the master weights, the gathered parameters, and the autograd nodes
-// between them.
+// One unit's parameters: the master weights, the gathered parameters, the autograd nodes between
+// them, and the user's gradient hooks, which are called with the gradient of the master weight.
+#include <functional>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/parameters/gather_node.hpp>
-#include <ikebana/parameters/gradient_hooks.hpp>
+#include <limits>
 
 namespace ikebana {
+
+/// Reduces the gradients of a unit's gathered parameters: takes one per parameter, undefined if it
+/// got no gradient, and returns one per master.
+using ReduceGradients = std::function<Tensors(Tensors)>;
+
+namespace detail {
+
+struct ReduceGradientsHolder : torch::CustomClassHolder {
+  ReduceGradients reduce;
+  explicit ReduceGradientsHolder(ReduceGradients r) : reduce(std::move(r)) {}
+};
+
+/// The autograd function between master weights and gathered parameters. Forward takes master
+/// weights and returns gathered parameters; backward takes gradients of gathered parameters and
+/// returns gradients of master weights. The engine itself waits until all gradients of a unit have
+/// arrived.
+struct Gather : torch::autograd::Function<Gather> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                at::TensorList masters, const Tensors* gathered,
+                                                ReduceGradients reduce);
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients);
+};
+
+/// Makes a node whose backward takes the gradients of gathered parameters, and returns its edge for
+/// each parameter.
+std::vector<torch::autograd::Edge> gather_node(const Tensors& masters, const Tensors& gathered,
+                                               ReduceGradients reduce);
+/// Lets backward call a node that was made before the forward as soon as its gradients are there.
+template <class Node>
+void call_early(Node& node) {
+  if constexpr (requires { node.set_sequence_nr(0); })
+    node.set_sequence_nr(std::numeric_limits<std::uint64_t>::max());
+}
+
+/// A hook on a master weight: passes the gradient to the hooks that its parameter has by then.
+struct ForwardGradientHooks : torch::autograd::FunctionPreHook {
+  at::Tensor parameter;
+  explicit ForwardGradientHooks(at::Tensor p) : parameter(std::move(p)) {}
+
+  IKEBANA_INLINE torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& gradients) override;
+};
+
+/// True if a parameter has hooks of `register_hook`.
+bool has_gradient_hooks(const at::Tensor& parameter);
+/// True if a parameter has a hook that is called after its gradient was accumulated.
+bool has_accumulation_hook(const at::Tensor& parameter);
+/// Makes the list that `register_hook` adds to, while the parameter is a leaf: a list that is made
+/// in the middle of a forward would belong to the node of that forward as well.
+void make_hook_list(const at::Tensor& parameter);
+/// From now on calls the hooks of a parameter with the gradient of its master weight, before it is
+/// accumulated: once per backward pass, as for a leaf.
+void forward_gradient_hooks(const at::Tensor& parameter, const at::Tensor& master);
+
+}  // namespace detail
 
 /// A unit's parameters while a trainer stores them. A gathered parameter keeps one storage for its
 /// lifetime, so that what autograd saved of it is valid again after the next gather: gathering
@@ -15,21 +74,21 @@ struct UnitParameters {
   Tensors masters;
   std::vector<Slice> slices;   ///< which part of its parameter each master is
   Tensors values;              ///< the masters without gradients: they share their memory
-  Tensors arriving;            ///< what is being gathered, and not needed yet
+  Tensors arriving;            ///< tensors that are being gathered, and not needed yet
   int users = 0;               ///< how many need the gathered parameters now; 0: they are not here
   std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
   bool was_run = false;        ///< by this step's loss
-  bool is_stale = false;       ///< masters have new values; what is gathered has the former ones
-  bool masters_in_place = false;  ///< masters may be rows of what is gathered
+  bool is_stale = false;  ///< masters have new values; gathered parameters have the former ones
+  bool masters_in_place = false;  ///< masters may be rows of gathered parameters
 
   explicit UnitParameters(const Unit& u) : unit(&u) {}
   bool is_arriving() const { return !arriving.empty(); }
 
-  /// Gathered parameters that share no memory with the master weights: what no mechanism copied is
-  /// copied here.
+  /// Returns gathered parameters that share no memory with the master weights: copies those that no
+  /// mechanism copied.
   Tensors without_aliases(Tensors gathered) const;
   /// Takes the master weights as they are, one per parameter, of the rows `rows(i, count)`.
-  /// Parameters keep their values. Throws BadModel for one of another shape.
+  /// Parameters keep their values. Throws BadModel for a master of another shape.
   template <class Rows>
   void set_masters(const Tensors& given, const Rows& rows) {
     if (given.size() != unit->parameters.size())
@@ -56,7 +115,7 @@ struct UnitParameters {
   bool requires_grad() const;
 
   /// Makes `fresh` the gathered parameters: the first time as they are, later by moving their
-  /// memory in, or not at all where a mechanism wrote into the memory that is there.
+  /// memory in, or not at all if a mechanism wrote into the memory that is there.
   void set_gathered(Tensors fresh);
   void show_gathered();
   /// Called when new values arrived, so that backward refuses a graph that saved the old ones.
@@ -70,47 +129,48 @@ struct UnitParameters {
   void attach_to_graph(const std::vector<torch::autograd::Edge>& edges);
   /// A node of this forward, from the gathered parameters to the master weights.
   std::vector<torch::autograd::Edge> new_node(ReduceGradients reduce) const;
-  /// Makes the parameters leaves again: what uses them outside of a forward is then no part of the
-  /// graph of an earlier one.
+  /// Makes the parameters leaves again, so that a use outside of a forward is no part of the graph
+  /// of an earlier forward.
   void detach_from_graph() noexcept;
-  /// Makes the parameters plain leaves with these values; of none, with what they show.
+  /// Makes the parameters plain leaves with these values; with what they show, if `full` is empty.
   void restore(const Tensors& full) noexcept;
-  /// True where the model wrote to what it was shown since `note_versions`, or replaced it.
+  /// True if the model wrote to a parameter that it was shown, or replaced it, since
+  /// `note_versions`.
   bool was_written(std::size_t i) const;
   bool was_written() const;
   void note_versions();
 
-  /// Throws BadModel where something was done to a parameter that its master weight does not see.
+  /// Throws BadModel if something was done to a parameter that its master weight does not see.
   void check();
-  /// The same of requires_grad and of hooks. From now on a parameter's gradient hooks are called
+  /// Checks requires_grad and hooks alone. From then on a parameter's gradient hooks are called
   /// with the gradient of its master weight.
   void check_hooks();
 
  private:
-  /// What a parameter was like when it was last looked at.
+  /// The properties that a parameter had at the last check.
   struct Seen {
     bool requires_grad;
     std::uint32_t version;
     std::vector<std::int64_t> sizes;
     bool forwards_hooks = false;
-    const void* memory = nullptr;  // that the trainer gave to it last
+    const void* memory = nullptr;  // the memory that the trainer gave to it last
   };
 
   static std::uint32_t version(const at::Tensor& t);
   [[noreturn]] void refuse(std::size_t i, const char* what, const char* cure) const;
-  /// A master has the parameter's shape, with the rows of its slice.
+  /// Throws BadModel unless a master has the parameter's shape, with the rows of its slice.
   void check_shape(std::size_t i, const at::Tensor& master, const Slice& slice) const;
   void forward_hooks(std::size_t i);
   const at::Tensor& parameter(std::size_t i) const { return unit->parameters[i]; }
   void set_data(const Tensors& given);
-  /// Of what is away there is none: its storage, then.
+  /// The address of the elements, or of the storage if the tensor is away and has no elements.
   static const void* memory(const at::Tensor& t);
   Tensors away_like(const Tensors& tensors) const;
 
   std::vector<Seen> seen_;  // of each parameter
   bool is_attached_ = false, is_exposed_ = false;
   Tensors gathered_;
-  Tensors away_;  // what released parameters are; made before, since releasing must not allocate
+  Tensors away_;  // what released parameters show; made early, since releasing must not allocate
 };
 
 }  // namespace ikebana

@@ -1,6 +1,6 @@
 #pragma once
-// Weights that a program writes between steps, or within with_full_weights: on several ranks it
-// must write the same on each.
+// Finds weights that a program writes between steps, or within with_full_weights: on several ranks
+// it must write the same values on each.
 #include <algorithm>
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/tensor_version.hpp>
@@ -13,18 +13,19 @@
 
 namespace ikebana::detail {
 
-/// Which master weights were written since the last step, as LibTorch counts it. What is
-/// written behind its back, by data_ptr or `.data()`, is not seen.
+/// Tells which master weights were written since the last step, by LibTorch's version counters.
+/// Writes that these do not count, by data_ptr or `.data()`, are not seen.
 class WrittenWeights {
  public:
   explicit WrittenWeights(const Masters& masters);
-  /// A step opens, or an evaluation, which exchanges weights and averages, begins.
+  /// Looks which were written. Called when a step opens, or when an evaluation begins, which
+  /// exchanges weights and averages.
   void look();
-  /// What was written since `look` does not count, since the trainer has written it.
+  /// Ignores what was written since `look`, since the trainer has written it.
   void skip() noexcept;
-  /// A step was made, in which ranks have compared what was written.
+  /// Forgets what was written, after a step in which ranks have compared it.
   void forget() noexcept;
-  /// Calls `f(name, tensor, written)` for each.
+  /// Calls `f(name, tensor, written)` for each master weight.
   template <class F>
   void each(const F& f) const {
     for (std::size_t i = 0; i < written_.size(); ++i)
@@ -37,8 +38,8 @@ class WrittenWeights {
   std::vector<bool> written_;
 };
 
-/// Throws RanksDiffer, on all ranks, where they have not written the same: `each(f)` calls `f(name,
-/// tensor)` for what was written. Costs an exchange, and a pass over what was written.
+/// Throws RanksDiffer, on all ranks, if they have not written the same values. `each(f)` calls
+/// `f(name, tensor)` for each tensor that was written. Costs an exchange, and a pass over these.
 template <class Each>
 void compare_written(RankGroup& group, const std::string& call, const Each& each) {
   std::uint64_t number = 0;

@@ -40,8 +40,10 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     const bool norm_tells = gradients.norm.defined() && gradients.norm_is_current;
     at::Tensor found = norm_tells ? detail::non_finite_flag(gradients, gradients.norm)
                                   : detail::any_non_finite(gradients);
-    if (gradients.overflow.defined()) found = at::maximum(found, gradients.overflow);
-    if (!norm_tells || gradients.overflow.defined()) found = ranks.slices().sum(found).clamp_max(1);
+    if (gradients.protocol.overflow.defined())
+      found = at::maximum(found, gradients.protocol.overflow);
+    if (!norm_tells || gradients.protocol.overflow.defined())
+      found = ranks.slices().sum(found).clamp_max(1);
     found_ = found.to(scale_.device(), /*non_blocking=*/true);
     gradients.reject(found);
     deferred.expect_zero(

@@ -1,31 +1,31 @@
 #pragma once
-// What follows a step that only finds out what it would allocate (run/dry_step.hpp).
+// The listener to a dry step, which only finds out what a step would allocate (run/dry_step.hpp).
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks/arguments.hpp>
 
 namespace ikebana::detail {
 
-/// Hears where such a step is.
+/// Follows where a dry step is.
 class DryListener {
  public:
   virtual ~DryListener() = default;
-  /// When all that an update allocates is there. True: the step ends, without the update.
+  /// Called when all that an update allocates is there. True ends the step, without the update.
   virtual bool ends_at_update() = 0;
-  /// A phase begins, and the one before it has ended.
+  /// Called when a phase begins, and the one before it has ended.
   virtual void begin_phase(Phase) {}
-  /// Around the forward of a unit; each tensor that the unit is given is named between them.
+  /// Called around the forward of a unit, with `add_input` for each tensor that the unit is given.
   virtual void begin_unit(std::size_t /*unit*/) {}
   virtual void add_input(const at::Tensor&) {}
-  /// Its parameters are gathered; also where it is recomputed.
+  /// Called when the unit's parameters are gathered, also in a recompute.
   virtual void in_unit() {}
   virtual void end_unit() noexcept {}
 };
 
-/// Thrown where such a step has come to its update. No std::exception, so that nothing handles it
-/// on its way.
+/// Thrown when a dry step has come to its update. It is no std::exception, so that no code handles
+/// it on its way.
 struct DryStepEnded {};
 
-/// RAII: the forward of a unit, for the listener; nothing in a step that computes.
+/// RAII: tells the listener of the forward of a unit; does nothing in a step that computes.
 class DryUnit {
  public:
   template <class... Args>
@@ -47,7 +47,7 @@ template <class Core>
 inline constexpr bool can_run_dry =
     Core::one_rank || requires(Core& core) { core.mechanisms.shard.pretend_ranks(); };
 
-/// True where such a step measures what every later one takes, to the byte: parameters stay in
+/// True if a dry step measures what every later step takes, to the byte: parameters stay in
 /// place, nothing but the optimizer's update changes them, and no other rank takes part.
 template <class Core>
 inline constexpr bool plans_dry =

@@ -1,5 +1,5 @@
 #pragma once
-// A step of a trainer that only finds out what it would allocate.
+// Makes a dry step of a trainer, which only finds out what a step would allocate.
 #include <functional>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/run/dry_listener.hpp>
@@ -13,7 +13,8 @@ class FakeLedger;
 
 namespace ikebana::detail {
 
-/// What a step without values takes is written to the ledger, and read by the counter.
+/// The memory of a step without values: its tensors write it to the ledger, and the counter reads
+/// it.
 struct DryMemory {
   std::shared_ptr<bridge::FakeLedger> ledger;
   bridge::MemoryCounter counter;
@@ -21,7 +22,7 @@ struct DryMemory {
 /// `bytes` are in use on the device before.
 DryMemory dry_memory(c10::Device device, std::int64_t bytes);
 
-/// Listens for the update alone.
+/// Listens for the update alone, and ends the step there.
 template <class F>
 class AtDryUpdate final : public DryListener {
  public:
@@ -37,8 +38,8 @@ class AtDryUpdate final : public DryListener {
 /// by `ledger`. `pretend_ranks` comes first, if it is not null.
 ///
 /// All of it happens in a copy of this process: nothing here changes, neither the trainer, nor what
-/// a model or a policy keeps from step to step, nor variables of the loss. No value where the step
-/// throws, as where shapes depend on values, and where there can be no such copy.
+/// a model or a policy keeps from step to step, nor variables of the loss. Returns no value if the
+/// step throws, as if shapes depend on values, or if the process cannot be copied.
 std::optional<std::string> dry_step(DryListener*& dry, c10::Device device,
                                     const std::shared_ptr<bridge::FakeLedger>& ledger,
                                     DryListener& listener,

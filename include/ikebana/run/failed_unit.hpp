@@ -1,11 +1,11 @@
 #pragma once
-// Where in a model LibTorch threw: the operator, the layer, and the unit with its inputs.
+// Tells where in a model LibTorch threw: the operator, the layer, and the unit with its inputs.
 #include <exception>
 #include <ikebana/detail/tensors.hpp>
 
 namespace ikebana::detail {
 
-/// The frames of the calls that threw, one per line; empty where they were not recorded.
+/// The frames of the calls that threw, one per line; empty if they were not recorded.
 template <class E>
 std::string frames_of(const E& error) {
   if constexpr (requires { error.backtrace()->get(); })
@@ -17,14 +17,14 @@ std::string frames_of(const E& error) {
 /// may catch one, and go on.
 class FailedUnit {
  public:
-  /// Within a handler in a unit's forward. Of units inside of each other the innermost is the
-  /// first, and stays.
+  /// Notes the unit, within a handler in its forward. If units are inside of each other, the
+  /// innermost is noted first, and stays.
   template <class... Args>
   void note(const std::string& unit, const Args&... args) {
     note_inputs(unit, [&]([[maybe_unused]] Visit f) { (for_each_tensor(args, f), ...); });
   }
-  /// Within a handler of `error`, whose text `what` is: the operator, and the unit if that is
-  /// known. Empty for an error that a device reported later.
+  /// Within a handler of `error`, whose text is `what`: a text with the operator, and the unit if
+  /// that is known. Empty for an error that a device reported later.
   std::string place(const std::exception& error, const std::string& what) const;
 
  private:

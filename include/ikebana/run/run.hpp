@@ -1,5 +1,6 @@
 #pragma once
-// `run(unit, args...)`: how a model's loss computes one unit, so that every policy applies to it.
+// `run(unit, args...)`, by which a model's loss computes one unit, so that every policy applies to
+// it.
 #include <ikebana/grammar/refuse_run.hpp>
 #include <ikebana/run/unit_call.hpp>
 
@@ -19,15 +20,15 @@ consteval auto loss_refusal() {
 /// Given to a model's `loss` and to objectives. `run(unit, args...)` computes
 /// `unit->forward(args...)` inside every mechanism that works unit by unit; `run(model, args...)`
 /// does so with each unit that the model declares. Arguments and results may be any values; the
-/// tensors in them are seen. A small value: copy it freely, while the trainer exists.
+/// tensors in them are seen. A run is a small value: copy it freely, while the trainer exists.
 template <class Core>
 class Run {
  public:
   /// Made by the trainer for each step and each evaluation.
   Run(Core& core, bool is_evaluating) : evaluating(is_evaluating), core_(&core) {}
 
-  /// What `forward(args...)` of the unit returns. A module that is no unit of the model, and a
-  /// value that is no module, are refused by the compiler.
+  /// Returns `forward(args...)` of the unit. The compiler refuses a module that is no unit of the
+  /// model, and a value that is no module.
   template <class Holder, class... Args>
   auto operator()(Holder&& holder, Args&&... args) {
     using Module = std::remove_cvref_t<Holder>;

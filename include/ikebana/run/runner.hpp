@@ -31,7 +31,7 @@ struct ErasedForward {
 /// compiled.
 class Runner {
  public:
-  /// Of any run, which may end before it.
+  /// Made from any run, which may end before it.
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),
@@ -43,8 +43,8 @@ class Runner {
           return run.core_->run_unit(module, detail::ErasedForward{&forward}, std::move(inputs));
         }) {}
 
-  /// What `forward(args...)` of the unit returns. Throws BadModel for a module that is no unit of
-  /// the model.
+  /// Returns `forward(args...)` of the unit. Throws BadModel for a module that is no unit of the
+  /// model.
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
     if constexpr (detail::passes_run_on<Runner, Holder, Args...>)
@@ -76,15 +76,15 @@ class Runner {
  private:
   using Function = detail::ErasedForward::Function;
 
-  const torch::nn::Module* model_;  // null where the model has no units inside
+  const torch::nn::Module* model_;  // null if the model has no units inside
   std::function<Tensors(const torch::nn::Module*, const Function&, Tensors)> run_unit_;
 };
 
 /// Runs a unit without any wrapper: for a model used by hand, outside any trainer. Throws BadModel
-/// where a trainer stores the unit's parameters elsewhere.
+/// if a trainer stores the unit's parameters elsewhere.
 struct Plain {
-  bool evaluating = true;  ///< what `run.evaluating` is for a model that asks it
-  /// What `forward(args...)` of the unit returns.
+  bool evaluating = true;  ///< as `run.evaluating`
+  /// Returns `forward(args...)` of the unit.
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) const {
     for (const auto& p : detail::module_of(holder)->parameters())

@@ -1,7 +1,9 @@
 #pragma once
-// The path of one unit: its forward inside the wrappers, outermost first.
+// The path of one unit: how its module's forward is called, inside the wrappers, outermost first.
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
-#include <ikebana/run/call_forward.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
@@ -10,7 +12,58 @@ class Run;
 
 namespace detail {
 
-/// What a trainer holds, for a recompute that may come after the trainer was destroyed.
+/// Calls a unit's own forward, with `run` if it takes one.
+template <class Holder, class Run, class... Args>
+auto call_forward(Holder& holder, Run& run, Args&&... args) {
+  if constexpr (std::is_same_v<Holder, torch::nn::AnyModule>)
+    return holder.any_forward(std::as_const(args)...);  // else an AnyValue would wrap itself
+  else if constexpr (std::is_base_of_v<torch::nn::Module, Holder>)
+    if constexpr (requires { holder.forward(run, args...); }) return holder.forward(run, args...);
+    else return holder.forward(std::forward<Args>(args)...);
+  else if constexpr (requires { holder->forward(run, args...); })
+    return holder->forward(run, args...);
+  else return holder->forward(std::forward<Args>(args)...);
+}
+
+/// A model that passes `run` on to its units: a Sequential, or one whose forward takes it.
+template <class Run, class Model, class... Args>
+concept passes_run_on =
+    std::is_same_v<units_of_t<Model>, Children> ||
+    requires(Run& run, Model& model, Args&&... args) { model->forward(run, args...); };
+
+/// Runs the units of such a model; the children of a Sequential one after the other.
+template <class Run, class Model, class... Args>
+auto run_units(Run& run, Model& model, Args&&... args) {
+  if constexpr (std::is_same_v<units_of_t<Model>, Children>) {
+    std::optional<torch::nn::AnyValue> value;
+    for (torch::nn::AnyModule& child : *model)
+      value = value ? run(child, *value) : run(child, args...);
+    return value->template get<at::Tensor>();
+  } else {
+    return model->forward(run, std::forward<Args>(args)...);
+  }
+}
+
+/// A holder that owns its module, made from whatever was given to `run`.
+template <class Holder>
+auto owning(Holder& holder) {
+  if constexpr (std::is_base_of_v<torch::nn::Module, Holder>)
+    return std::static_pointer_cast<Holder>(holder.shared_from_this());
+  else return holder;
+}
+
+/// True for a model that declares units and is not one of them itself.
+template <class Model>
+inline constexpr bool has_inner_units = shows_units<Model> && !listed<Model, units_of_t<Model>>;
+
+/// True for the model itself and for what it declares as a unit.
+template <class Unit, class Model>
+inline constexpr bool runnable =
+    std::is_same_v<impl_of_t<Unit>, impl_of_t<Model>> ||
+    (std::is_same_v<units_of_t<Model>, Children> && std::is_same_v<Unit, torch::nn::AnyModule>) ||
+    listed<Unit, units_of_t<Model>>;
+
+/// The core of a trainer, for a recompute. Throws BadRecompute if the trainer was destroyed.
 template <class Core>
 std::shared_ptr<Core> lock_or_throw(const std::weak_ptr<Core>& core) {
   if (auto locked = core.lock()) return locked;
@@ -19,7 +72,7 @@ std::shared_ptr<Core> lock_or_throw(const std::weak_ptr<Core>& core) {
       "trainer. Keep the trainer at least as long as the graph.");
 }
 
-/// The innermost of all: a unit's own forward.
+/// A unit's own forward, which all wrappers surround.
 template <class Holder>
 struct ModuleForward {
   Holder* holder;
@@ -39,9 +92,9 @@ struct ModuleForward {
   Owning owning_copy() const { return {owning(*holder), evaluating}; }
 };
 
-/// One unit's forward inside the wrappers of a list, the first of which is called now. Each wrapper
-/// is given the call inside of it as `next`: `next(args...)` goes on at once, and `next.owned()`
-/// is a copy that a recompute may call after this call, the model's variables and even the trainer
+/// One unit's forward inside the wrappers of a list; a call calls the first of them. Each wrapper
+/// is given the call inside of it as `next`: `next(args...)` goes on at once, and `next.owned()` is
+/// a copy that a recompute may call after this call, the model's variables and even the trainer
 /// have ended.
 template <class Core, class Forward, class Wrappers>
 struct UnitCall {
@@ -61,7 +114,7 @@ struct UnitCall {
           return forward(*core, std::forward<Args>(args)...);
         }
       } catch (const c10::Error&) {
-        core->step.failed_unit.note(unit->name, args...);
+        core->failure.unit.note(unit->name, args...);
         throw;
       }
     } else {

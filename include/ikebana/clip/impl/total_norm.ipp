@@ -10,14 +10,14 @@ namespace ikebana::detail {
 IKEBANA_INLINE void NormOfAll::accept_norm(StepGradients& gradients, DeferredCheck& deferred,
                                            bool is_error) {
   const at::Tensor norm = std::exchange(checked_, {});
-  if (!norm.defined() || gradients.loss_is_scaled) return;
+  if (!norm.defined() || gradients.protocol.loss_is_scaled) return;
   if (readable(norm) && std::isfinite(number(norm))) return;
   const auto raise = [name = name_, which = std::exchange(culprit_, {})] {
     throw NonFinite(std::string(name) + ": the norm of the gradients is not finite" + which +
                     "; nothing was updated. Lower the learning rate, or skip such steps: "
                     ".error_if_nonfinite = false.");
   };
-  if (is_error && gradients.checks_later(norm)) return gradients.finite.add({norm}, raise);
+  if (is_error && gradients.checks_later(norm)) return gradients.protocol.finite.add({norm}, raise);
   at::Tensor flag = non_finite_flag(gradients, norm);
   gradients.reject(flag);
   if (is_error) deferred.expect_zero(flag, raise);
@@ -29,7 +29,7 @@ IKEBANA_INLINE const at::Tensor& NormOfAll::compute(StepGradients& gradients, bo
     set_norm(gradients, is_whole, over_slices);
   const at::Tensor& norm = gradients.norm;
   checked_ = norm;  // a later policy may clamp values that are not finite
-  const bool must_name = norm.defined() && is_error && !gradients.loss_is_scaled &&
+  const bool must_name = norm.defined() && is_error && !gradients.protocol.loss_is_scaled &&
                          readable(norm) && !std::isfinite(number(norm));
   culprit_ = must_name ? culprit(gradients) : "";
   return norm;
@@ -59,8 +59,8 @@ IKEBANA_INLINE at::Tensor NormOfAll::norm_of_all(const StepGradients& all) const
   const bool any_sparse =
       std::any_of(all.values.begin(), all.values.end(),
                   [](const at::Tensor& gradient) { return gradient.layout() != at::kStrided; });
-  if (any_sparse) return norm_of(elements_of_all(all.values), all.storage);
-  return norm_of(all.values, all.storage);
+  if (any_sparse) return norm_of(elements_of_all(all.values), all.protocol.storage);
+  return norm_of(all.values, all.protocol.storage);
 }
 
 IKEBANA_INLINE at::Tensor NormOfAll::squared_of_slices(const StepGradients& gradients) const {

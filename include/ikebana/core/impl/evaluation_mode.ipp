@@ -13,4 +13,12 @@ IKEBANA_INLINE ModesOfModules::~ModesOfModules() {  // parents before children, 
   for (auto& [module, training] : modes_) module->train(training);
 }
 
+IKEBANA_INLINE void ModeWarning::check(const torch::nn::Module& model) {
+  if (model.is_training() || std::exchange(was_given_, true)) return;
+  TORCH_WARN(
+      "step: the model is in evaluation mode, so it trains without dropout, and batch norm with "
+      "its running statistics. Call model->train() before; where a part is to stay in evaluation "
+      "mode, call eval() on that part afterwards.");
+}
+
 }  // namespace ikebana::detail

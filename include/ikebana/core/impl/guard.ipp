@@ -37,7 +37,7 @@ IKEBANA_INLINE void move(torch::nn::Module& module, c10::Device device) {
   }
 }
 
-/// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
+/// Warns of what a step that threw could not put back, if the sentence `lost` is not empty.
 inline void warn_of(const std::string& lost) {
   if (!lost.empty()) TORCH_WARN("step: an exception ended it.", lost);
 }
@@ -68,41 +68,42 @@ inline std::string without_end(std::string text) {
   return text;
 }
 
-/// Where it was, and whether something was updated.
-inline std::string where_text(const StepState& step, Place place) {
-  return " (" + place() + (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
+/// A text on where the call was, and whether it updated something.
+inline std::string where_text(const StepFailure& failure, Place place) {
+  return " (" + place() +
+         (failure.partly_updated || failure.was_made ? ")." : "). Nothing was updated.");
 }
 
 /// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
-/// text, and where it was (`place()`). `lost`: a sentence on what was not put back; `memory`: lines
-/// on what memory was used for.
+/// text and the place of the call. `lost` is a sentence on what was not put back; `memory` are
+/// lines on what memory was used for.
 [[noreturn]] inline void rethrow(const std::exception& error, const std::string& what,
-                                 const StepState& step, Place place, const std::string& lost,
+                                 const StepFailure& failure, Place place, const std::string& lost,
                                  const std::string& memory) {
-  const std::string where = where_text(step, place);
+  const std::string where = where_text(failure, place);
   if (is_out_of_memory(what))
     throw OutOfMemory(what + where + lost + no_code_text(what) + address_space_text() +
                       " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
                       "Checkpoint<Full>, or a smaller batch." +
                       memory);
-  const std::string in_model = step.failed_unit.place(error, what);
+  const std::string in_model = failure.unit.place(error, what);
   throw StepFailed((in_model.empty() ? what : without_end(what) + in_model) + where + lost + " " +
                    suggestion(what));
 }
 
-/// A sentence where parameters were updated before the exception.
-inline std::string updated_before(const StepState& step) {
-  if (step.was_made) return " The update was made before, and the step counts.";
-  if (!step.partly_updated) return {};
+/// A sentence, if parameters were updated before the exception; else an empty text.
+inline std::string updated_before(const StepFailure& failure) {
+  if (failure.was_made) return " The update was made before, and the step counts.";
+  if (!failure.partly_updated) return {};
   return " InBackward had updated the parameters whose gradients had arrived: load the last saved "
          "state.";
 }
 
-IKEBANA_INLINE void rethrow_current(StepState& step, RestorePoint& restore_point,
-                                    std::int64_t attempts, Place place,
+IKEBANA_INLINE void rethrow_current(const StepState& step, StepFailure& failure,
+                                    RestorePoint& restore_point, std::int64_t attempts, Place place,
                                     c10::function_ref<std::string()> explain) {
-  step.was_made = step.attempts != attempts;
-  const std::string lost = restore_point.take_lost() + updated_before(step);
+  failure.was_made = step.attempts != attempts;
+  const std::string lost = restore_point.take_lost() + updated_before(failure);
   const std::string memory = bridge::is_present_out_of_memory() ? explain() : std::string();
   try {
     throw;
@@ -112,14 +113,14 @@ IKEBANA_INLINE void rethrow_current(StepState& step, RestorePoint& restore_point
     throw BadModel(error.what() + (" (step " + std::to_string(step.attempts) + ")") + lost);
   } catch (const OutOfMemory& error) {
     const bool is_said = std::string_view(error.what()).find("was updated") != std::string::npos;
-    rethrow(error, (is_said ? "" : where_text(step, place)) + lost + memory);
+    rethrow(error, (is_said ? "" : where_text(failure, place)) + lost + memory);
   } catch (const FileFailed& error) {
-    throw FileFailed(error.what() + where_text(step, place) + lost);
+    throw FileFailed(error.what() + where_text(failure, place) + lost);
   } catch (const Error& error) {
     rethrow(error, lost);
   } catch (const std::exception& error) {
     const std::string what = text_of_libtorch(error);
-    if (!what.empty()) rethrow(error, what, step, place, lost, memory);
+    if (!what.empty()) rethrow(error, what, failure, place, lost, memory);
     warn_of(lost);
     throw;
   } catch (...) {

@@ -108,7 +108,7 @@ IKEBANA_INLINE void RestorePoint::begin(const torch::nn::Module& model) {
     BufferCopies copies;
     for (BufferBackup& buffer : buffers_) buffer.begin(copies);
     copies.make();
-  } catch (...) {  // some copies are old: all are made anew
+  } catch (...) {  // some copies are old: all are made again
     collected_ = committed_ = false;
     throw;
   }

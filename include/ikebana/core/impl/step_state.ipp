@@ -1,26 +1,21 @@
 #pragma once
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/form.hpp>
-#include <utility>
 
 namespace ikebana {
 
 IKEBANA_INLINE StepState::StepState() = default;
 IKEBANA_INLINE StepState::~StepState() = default;
 
-IKEBANA_INLINE bool StepState::begin_watch(bool evaluating) {
-  return is_first() && !evaluating && dry == nullptr && !std::exchange(is_watched, true);
-}
-
 IKEBANA_INLINE void StepState::begin() {
-  unit_was_run = is_opened = false;
+  unit_was_run = false;
   microbatch = microbatches = 0;
 }
 
 namespace detail {
 
 IKEBANA_INLINE void check_gradients(const StepGradients& gradients, const Masters& masters) {
-  if (gradients.indices.empty() && !gradients.updated_in_backward)
+  if (gradients.indices.empty() && !gradients.protocol.updated_in_backward)
     throw BadModel(
         "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
         "output.");
@@ -32,7 +27,7 @@ IKEBANA_INLINE void check_gradients(const StepGradients& gradients, const Master
 }
 
 IKEBANA_INLINE void forget_gradients(StepGradients& gradients, const Masters& masters) noexcept {
-  gradients.values.clear(), gradients.finite.clear();
+  gradients.values.clear(), gradients.protocol.finite.clear();
   for (const auto& master : masters.values) master.mutable_grad().reset();
 }
 

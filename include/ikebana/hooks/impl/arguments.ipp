@@ -42,9 +42,9 @@ IKEBANA_INLINE void for_windows(StateStorage* storage, const Tensors& tensors, b
 
 IKEBANA_INLINE void StepGradients::collect(const Tensors& masters) {
   indices.clear(), values.clear();
-  divisor.reset(), norm.reset(), squared_norm.reset(), overflow.reset(), found_inf.reset();
-  finite.clear();
-  norm_is_current = loss_is_scaled = updated_in_backward = false;
+  divisor.reset(), norm.reset(), squared_norm.reset(), found_inf.reset();
+  protocol.overflow.reset(), protocol.finite.clear();
+  norm_is_current = protocol.loss_is_scaled = protocol.updated_in_backward = false;
   for (std::size_t i = 0; i < masters.size(); ++i) {
     const at::Tensor& gradient = masters[i].grad();
     if (!gradient.defined()) continue;

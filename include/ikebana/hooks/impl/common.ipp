@@ -10,7 +10,7 @@ IKEBANA_INLINE void accept_finite_loss(StepGradients& gradients, const LossValue
   if (gradients.checks_later(loss.parts[0].sum)) {
     std::vector<at::Tensor> numbers;
     loss.each_checked([&](const at::Tensor& number) { numbers.push_back(number); });
-    return gradients.finite.add(std::move(numbers), std::move(raise));
+    return gradients.protocol.finite.add(std::move(numbers), std::move(raise));
   }
   at::Tensor flag = loss.non_finite();
   gradients.reject(flag);

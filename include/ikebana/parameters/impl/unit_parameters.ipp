@@ -5,6 +5,74 @@
 #include <ikebana/parameters/unit_parameters.hpp>
 #include <set>
 
+namespace ikebana::detail {
+
+IKEBANA_INLINE torch::autograd::variable_list Gather::forward(
+    torch::autograd::AutogradContext* context, at::TensorList masters, const Tensors* gathered,
+    ReduceGradients reduce) {
+  context->set_materialize_grads(false);
+  context->saved_data["reduce"] =
+      c10::IValue::make_capsule(c10::make_intrusive<ReduceGradientsHolder>(std::move(reduce)));
+  context->saved_data["masters"] = static_cast<std::int64_t>(masters.size());
+  torch::autograd::variable_list views;
+  for (const auto& t : *gathered) views.push_back(t.detach());
+  return views;
+}
+
+IKEBANA_INLINE torch::autograd::variable_list Gather::backward(
+    torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+  auto capsule = context->saved_data["reduce"].toCapsule();
+  auto& holder = static_cast<ReduceGradientsHolder&>(*capsule);
+  Tensors reduced = holder.reduce(std::move(gradients));
+  // One for each argument of forward: the last two are no tensors.
+  reduced.resize(static_cast<std::size_t>(context->saved_data["masters"].toInt()) + 2);
+  return reduced;
+}
+
+IKEBANA_INLINE std::vector<torch::autograd::Edge> gather_node(const Tensors& masters,
+                                                              const Tensors& gathered,
+                                                              ReduceGradients reduce) {
+  std::vector<torch::autograd::Edge> edges;
+  for (const auto& view : Gather::apply(at::TensorList(masters), &gathered, std::move(reduce)))
+    edges.push_back(torch::autograd::impl::gradient_edge(view));
+  return edges;
+}
+
+IKEBANA_INLINE torch::autograd::variable_list ForwardGradientHooks::operator()(
+    const torch::autograd::variable_list& gradients) {
+  torch::autograd::variable_list results = gradients;
+  for (const auto& hook : torch::autograd::impl::hooks(parameter)) results = (*hook)(results);
+  return results;
+}
+
+IKEBANA_INLINE bool has_gradient_hooks(const at::Tensor& parameter) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
+  if (meta == nullptr) return false;
+  const auto& list = meta->cpp_hooks_list_;
+  return list ? !list->empty() || meta->hooks_.size() > 1 : !meta->hooks_.empty();
+}
+
+IKEBANA_INLINE bool has_accumulation_hook(const at::Tensor& parameter) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
+  return meta != nullptr && meta->post_acc_grad_hooks_ != nullptr;
+}
+
+IKEBANA_INLINE void make_hook_list(const at::Tensor& parameter) {
+  if (!parameter.requires_grad()) return;
+  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
+  if (!meta->cpp_hooks_list_ && meta->hooks_.empty())
+    torch::autograd::impl::create_cpp_hook(parameter);
+}
+
+IKEBANA_INLINE void forward_gradient_hooks(const at::Tensor& parameter, const at::Tensor& master) {
+  namespace impl = torch::autograd::impl;
+  make_hook_list(master);  // else a hook that a mechanism registers there would replace this one
+  auto& hooks = impl::hooks(master);
+  hooks.insert(hooks.begin(), std::make_unique<ForwardGradientHooks>(parameter));
+}
+
+}  // namespace ikebana::detail
+
 namespace ikebana {
 
 IKEBANA_INLINE Tensors UnitParameters::without_aliases(Tensors gathered) const {

@@ -19,7 +19,7 @@ IKEBANA_INLINE at::Tensor Mechanism<Precision<FP16>>::scale(const at::Tensor& se
 
 IKEBANA_INLINE void Mechanism<Precision<FP16>>::unscale(StepGradients& gradients) {
   gradients.divide(scale_);
-  gradients.loss_is_scaled = true;
+  gradients.protocol.loss_is_scaled = true;
 }
 
 IKEBANA_INLINE void Mechanism<Precision<FP16>>::end_step(const StepGradients&,

@@ -22,7 +22,7 @@ IKEBANA_INLINE std::optional<std::string> dry_step(
   if (!device.is_cpu() || !bridge::operator_modes_available()) return {};
   return in_process_copy([&] {
     using Allocator = bridge::CountingAllocatorV2;
-    // What is small is computed, also where a limit leaves no room.
+    // Small tensors are computed, even if a limit leaves no room.
     if (auto* allocator = Allocator::installed())
       allocator->set_limit(Allocator::no_limit), allocator->forget_observers();
     const bridge::OneThread alone;  // OpenMP's threads are not copied, and it would wait for them

@@ -5,8 +5,8 @@
 
 namespace ikebana::detail {
 
-/// What follows `before` in a text from `at` on, up to `after`, if that is one identifier; where
-/// it was found is put into `at`, npos if nowhere.
+/// Finds `before` in a text from `at` on, and returns the text between it and `after`, if that is
+/// one identifier. Sets `at` to the place where it was found, or to npos.
 inline std::string identifier_between(const std::string& text, const char* before,
                                       const char* after, std::size_t& at) {
   for (; (at = text.find(before, at)) != text.npos; ++at) {
@@ -50,7 +50,7 @@ IKEBANA_INLINE void FailedUnit::note_inputs(const std::string& unit,
   std::exception_ptr present = std::current_exception();
   if (exception_ == present) return;
   std::string inputs;
-  each_input([&](const at::Tensor& t) {  // one that the forward took is undefined by now
+  each_input([&](const at::Tensor& t) {  // the forward may have moved from it
     if (t.defined()) inputs += (inputs.empty() ? "" : ", ") + tensor_text(t);
   });
   unit_ = unit.empty() ? ", in the forward of the model" : ", in unit `" + unit + "`";

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/core/state_methods.hpp>
+#include <ikebana/core/state_and_weights.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {
