@@ -100,18 +100,23 @@ TOPICS = [
           "that works without a trainer."),
     Topic("hooks", "Hooks and mechanisms", ("docs/step.md", "docs/extending.md", "docs/contributing.md"), ("hooks",),
           ("Mechanism", "RankGroup", "OneRank", "OneRankGroup", "SingleRank", "Ranks",
-           "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank"),
+           "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank", "DeferredCheck", "CutParameter",
+           "readable", "momentum_of"),
           intro="For authors of policies: what a mechanism overrides, and what it is given. A number "
           "before a comment is that of the place in [step.md](../docs/step.md) where a step asks "
           "the hook."),
 ]
 
-# Names of namespace bridge that namespace ikebana has by a using-declaration.
-ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit"}
+# Names of other namespaces that namespace ikebana has by a using-declaration.
+ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit",
+           "ikebana::detail::DeferredCheck": "DeferredCheck",
+           "ikebana::detail::CutParameter": "CutParameter"}
 
 # Public members of public types that only other parts of the library call.
 HIDDEN = {
     "AdamW8bit": ("in_8_bits",),
+    "CutParameter": ("CutParameter",),
+    "DeferredCheck": ("take_recorded", "check", "undo", "Recorded", "Raise"),
     "ProcessGroup": ("members",),
     "Ragged": ("each_part",),
     "Trainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
@@ -122,11 +127,11 @@ HIDDEN = {
 INTERNAL_PATHS = ("grammar/", "checks/", "core/", "parameters/", "posix/", "ranks/", "detail/",
                   "step.hpp", "bridge/")
 INTERNAL = re.compile(r"""
-    Mechanism<.*|Mechanisms.*|CutParameter
+    Mechanism<.*|Mechanisms.*
     |axis_of.*|fit|evaluate|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
     |CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
-    |RankState|StateRows
+    |RankState|StateRows|DeferredCheck::.*
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
     |HasMemPools

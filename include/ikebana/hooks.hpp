@@ -65,8 +65,7 @@ struct PrecisionHooks : Hooks,
   /// 10. Rejects an update that must not be made (`StepGradients::reject`), or throws. By default
   /// an update is rejected if the loss is not finite.
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue& loss, Ranks&,
-              detail::DeferredCheck& deferred) {
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks&, DeferredCheck& deferred) {
     if (!loss.where.empty()) refuse_loss(loss.where);
     detail::accept_finite_loss(gradients, loss, deferred, [] { refuse_loss({}); });
   }
@@ -98,7 +97,7 @@ struct ClipHooks : Hooks {
   void clip(StepGradients&, Ranks&) {}
   /// 10. Rejects an update that must not be made (`StepGradients::reject`), or throws.
   template <class Ranks>
-  void accept(StepGradients&, const LossValue&, Ranks&, detail::DeferredCheck&) {}
+  void accept(StepGradients&, const LossValue&, Ranks&, DeferredCheck&) {}
 };
 /// The base of mechanisms on the axis optimizer, which update the master weights.
 struct OptimizerHooks : Hooks, detail::OptimizerEngineHooks {

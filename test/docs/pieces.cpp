@@ -271,7 +271,7 @@ TEST_CASE("docs/pieces.md: a loss scale") {
     torch::optim::SGD optimizer(model->parameters(), 0.1);
     Mechanism<Precision<FP16>> fp16{{.init_scale = 1e6}};
     fp16.attach(at::kCPU, UnitTable::of(model));
-    ikebana::detail::DeferredCheck deferred;
+    ikebana::DeferredCheck deferred;
     const OneRank ranks;
     for (const Rows& batch : batches) {
       optimizer.zero_grad();

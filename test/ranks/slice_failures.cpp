@@ -39,7 +39,7 @@ struct ikebana::Mechanism<test::ranks::slice_failures::Means>
     prepare_each(masters, gradients, rate, 1, [](const auto&...) { return std::int64_t{0}; });
   }
   void update(const Masters&, StepGradients& gradients) {
-    update_cut(gradients, [&](std::vector<ikebana::detail::CutParameter>& all) {
+    update_cut(gradients, [&](std::vector<ikebana::CutParameter>& all) {
       at::Tensor own = at::zeros({}, at::kDouble);
       for (auto& one : all)
         one.read([&](const auto& update) {

@@ -11,8 +11,8 @@
 
 namespace ikebana::detail {
 
-/// Raises an error when a flag computed on the device is set: at once on the CPU, one step later on
-/// another device.
+/// The last parameter of the hook `accept`: raises an error when a flag that the device computed is
+/// set, at once on the CPU, and on another device when a later step begins, so that nothing waits.
 class DeferredCheck {
  public:
   using Raise = std::function<void()>;
@@ -63,6 +63,10 @@ class DeferredCheck {
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::DeferredCheck;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/detail/impl/deferred_check.ipp>

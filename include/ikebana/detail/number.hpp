@@ -3,14 +3,20 @@
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/torch.hpp>
 
-namespace ikebana::detail {
+namespace ikebana {
+
+/// Returns whether the host may read and write the elements of a tensor: on a CPU, unless a step is
+/// recorded. While this thread computes without values, it may do so only for a tensor of one
+/// element. Ask it before `item` or `data_ptr` in a hook, and use operators if the answer is no.
+bool readable(const at::Tensor& t);
+
+namespace detail {
+
+using ikebana::readable;
 
 /// Returns whether the host computes with the memory of a tensor: on a CPU, unless a step is
 /// recorded.
 inline bool on_host(const at::Tensor& t) { return t.device().is_cpu() && !recording(); }
-/// Returns whether the host may also read and write the tensor's elements. While this thread
-/// computes without values, it may do so only for a tensor of one element.
-bool readable(const at::Tensor& t);
 
 /// Returns the value of a one-element tensor on the CPU. Dispatches no operator for a Float, Long
 /// or Double.
@@ -27,7 +33,8 @@ bool fits(double number, at::ScalarType type);
 /// a step is recorded.
 at::Tensor scalar(double number, at::ScalarType type, c10::Device device);
 
-}  // namespace ikebana::detail
+}  // namespace detail
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/detail/impl/number.ipp>

@@ -11,7 +11,7 @@ namespace ikebana {
 /// the base learning rate `lr`; `rate.momentum(m)` the momentum, or the first of two betas, for the
 /// base momentum `m`; `rate.step()` counts the attempted steps before this one. Hooks take it as
 /// `const Rate&`, and may be called with any callable `double(double lr)` in tests: an optimizer
-/// that has a momentum asks for it by `detail::momentum_of(rate, m)`.
+/// that has a momentum asks for it by `momentum_of(rate, m)`.
 template <class Schedule>
 class StepRate {
  public:
@@ -30,14 +30,17 @@ class StepRate {
   std::int64_t step_;
 };
 
-namespace detail {
-
-/// The momentum of this step; `base` itself where `rate` is a callable without a schedule.
+/// Returns the momentum of this step for the base momentum `base`, and `base` itself if `rate` is a
+/// callable without a schedule.
 template <class Rate>
 double momentum_of(const Rate& rate, double base) {
   if constexpr (requires { rate.momentum(base); }) return rate.momentum(base);
   else return base;
 }
+
+namespace detail {
+
+using ikebana::momentum_of;
 /// The attempted steps before this one; -1 where `rate` does not know it.
 template <class Rate>
 std::int64_t step_of(const Rate& rate) {

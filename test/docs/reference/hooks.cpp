@@ -147,7 +147,59 @@ struct ikebana::Mechanism<MaskSmall> : ikebana::PrecisionHooks {
 };
 // end
 
+// example: DeferredCheck, readable
+struct RefuseLarge {
+  using axis = ikebana::axis::clip;
+  double most = 1e6;
+};
+template <>
+struct ikebana::Mechanism<RefuseLarge> : ikebana::ClipHooks {
+  RefuseLarge values;
+  double largest = 0;
+  explicit Mechanism(RefuseLarge v) : values(v) {}
+  template <class Ranks>
+  void accept(StepGradients& gradients, const LossValue&, Ranks&, DeferredCheck& deferred) {
+    at::Tensor flag = at::zeros({});
+    for (const at::Tensor& g : gradients.values) flag += g.abs().max() > values.most;
+    gradients.reject(flag);
+    deferred.expect_zero(flag, [] { throw Error("a gradient is too large"); });
+    if (readable(gradients.values[0])) largest = gradients.values[0].abs().max().item<double>();
+  }
+};
+// end
+
+// example: CutParameter
+at::Tensor sum_of_squares(std::vector<ikebana::CutParameter>& all) {  // called in `update_cut`
+  at::Tensor sum = at::zeros({}, at::kDouble);
+  for (ikebana::CutParameter& one : all)
+    one.read([&](const auto& update) { sum += update.gradient().square().sum(at::kDouble); });
+  return sum;  // of this rank's rows: `ranks_->sum` adds those of the others
+}
+// end
+
 namespace test::reference::hooks {
+
+TEST_CASE_FIXTURE(Small, "reference: a policy rejects an update by a flag") {
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, RefuseLarge{}};
+  trainer.step(batch);
+  CHECK(trainer.mechanism<RefuseLarge>().largest > 0);
+  trainer.get<RefuseLarge>().most = 0;
+  CHECK_THROWS_WITH_AS(trainer.step(batch), doctest::Contains("a gradient is too large"), Error);
+  std::vector<CutParameter> none;
+  CHECK(sum_of_squares(none).item<double>() == 0);
+}
+
+TEST_CASE("reference: the momentum of a step") {
+  // example: momentum_of
+  Mechanism<OneCycleLR> schedule(OneCycleLR{.max_lr = 0.1, .total_steps = 10});
+  const StepRate rate(schedule, 0);                // what a step gives to `prepare`
+  const double momentum = momentum_of(rate, 0.9);  // the schedule's
+  const auto no_schedule = [](double lr) { return lr; };
+  const double base = momentum_of(no_schedule, 0.9);  // 0.9
+  // end
+  CHECK(momentum == 0.95);
+  CHECK(base == 0.9);
+}
 
 TEST_CASE_FIXTURE(Small, "reference: hooks around a step, its units and their parameters") {
   Trainer trainer{model,          CrossEntropyLoss{}, AdamW{.lr = 1e-3}, CountPhases{},

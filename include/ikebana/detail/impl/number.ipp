@@ -5,11 +5,13 @@
 #include <ikebana/detail/without_values.hpp>
 #include <limits>
 
-namespace ikebana::detail {
+namespace ikebana {
 
 IKEBANA_INLINE bool readable(const at::Tensor& t) {
-  return on_host(t) && (!without_values() || t.numel() == 1);
+  return detail::on_host(t) && (!detail::without_values() || t.numel() == 1);
 }
+
+namespace detail {
 
 IKEBANA_INLINE double number_on_host(const at::Tensor& t) {
   // Uses the untyped pointer, because from clang 18 on the typed function has another symbol than
@@ -40,4 +42,5 @@ IKEBANA_INLINE at::Tensor scalar(double number, at::ScalarType type, c10::Device
   return at::scalar_tensor(number, at::dtype(type).device(device));
 }
 
-}  // namespace ikebana::detail
+}  // namespace detail
+}  // namespace ikebana

@@ -74,15 +74,17 @@ class CutParameter {
         on_device_(on_device) {}
 
   std::size_t index() const { return bucket_->indices[place_]; }  ///< among the masters
-  const Slice& slice() const { return slice_; }
+  const Slice& slice() const { return slice_; }                   ///< the rows of this rank
+  /// Returns a tensor of the state, in the order of the optimizer's slots.
   const at::Tensor& state(std::size_t slot) const { return bucket_->state[slot][place_]; }
-  bool on_device() const { return on_device_; }
-  double eps() const { return bucket_->numbers.eps; }
+  bool on_device() const { return on_device_; }        ///< true: the host reads nothing
+  double eps() const { return bucket_->numbers.eps; }  ///< the `eps` of its group
   /// The options of the tensors with which the update computes: Float if it is rounded to BF16
   /// afterwards.
   at::TensorOptions options() const;
   /// Calls `f(update)`, which must not change the parameter.
   void read(ApplyUpdate f) { visit(/*writes=*/false, f); }
+  /// Calls `f(update)`, which may change the parameter.
   void write(ApplyUpdate f) { visit(/*writes=*/true, f); }
 
  private:
@@ -98,6 +100,10 @@ class CutParameter {
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::CutParameter;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/cut_parameter.ipp>
