@@ -131,7 +131,7 @@ INTERNAL = re.compile(r"""
     |axis_of.*|fit|evaluate|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
     |CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
-    |RankState|StateRows|DeferredCheck::.*
+    |RankState|StateRows
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
     |HasMemPools

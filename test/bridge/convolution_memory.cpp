@@ -3,6 +3,7 @@
 
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/fake/fake_ledger.hpp>
+#include <ikebana/posix/processor.hpp>
 
 namespace test::convolution_memory {
 

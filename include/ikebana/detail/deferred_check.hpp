@@ -6,6 +6,7 @@
 #include <functional>
 #include <ikebana/detail/flag_copy.hpp>
 #include <ikebana/detail/without_values.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,9 +27,9 @@ class DeferredCheck {
   /// Calls `raise`, which throws, if `flag` (one element) is not 0.
   template <class F>
   void expect_zero(const at::Tensor& flag, F&& raise) {
-    const Now now = now_of(flag);
-    if (now == Now::NotZero) raise();
-    else if (now == Now::NotKnown) add(flag, std::forward<F>(raise));
+    const std::optional<bool> is_set = known(flag);
+    if (!is_set) add(flag, std::forward<F>(raise));
+    else if (*is_set) raise();
   }
 
   /// Returns the checks of the last step, if it was recorded.
@@ -47,9 +48,9 @@ class DeferredCheck {
     Raise raise;
     std::int64_t after_check;  // number of calls of `check` before it
   };
-  enum class Now { Zero, NotZero, NotKnown };
-  /// Returns Zero in a step without values, whose flags are never known.
-  static Now now_of(const at::Tensor& flag);
+  /// Returns whether the flag is not 0, if the host may read it now. In a step without values no
+  /// flag is ever known, and it returns false.
+  static std::optional<bool> known(const at::Tensor& flag);
   void add(const at::Tensor& flag, Raise raise);
   /// Copies a flag. Reuses the pinned memory and the event of a flag that was read, because they
   /// cost more than the copy.

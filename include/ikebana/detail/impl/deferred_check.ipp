@@ -21,10 +21,10 @@ IKEBANA_INLINE void DeferredCheck::undo() noexcept {
   while (!pending_.empty() && pending_.back().after_check == checks_) pending_.pop_back();
 }
 
-IKEBANA_INLINE DeferredCheck::Now DeferredCheck::now_of(const at::Tensor& flag) {
-  if (without_values()) return Now::Zero;
-  if (!readable(flag)) return Now::NotKnown;
-  return number_on_host(flag) != 0 ? Now::NotZero : Now::Zero;
+IKEBANA_INLINE std::optional<bool> DeferredCheck::known(const at::Tensor& flag) {
+  if (without_values()) return false;
+  if (!readable(flag)) return {};
+  return number_on_host(flag) != 0;
 }
 
 IKEBANA_INLINE void DeferredCheck::add(const at::Tensor& flag, Raise raise) {
