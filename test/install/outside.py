@@ -4,6 +4,7 @@ Usage: outside.py install|subdirectory|package|conan|target --root ... (see plac
 """
 
 import os
+import pathlib
 import re
 import shlex
 import shutil
@@ -65,10 +66,22 @@ def build(place, way, *options):
     return folder
 
 
-def trains(place, way, *options):
-    folder = build(place, way, f"-DIKEBANA_LIBTORCH={place.libtorch}", "-DTORCH_AS=folder",
-                   "-DBOOST_BEFORE=ON", *options)
+def trains(place, way, *options, libtorch=None):
+    folder = build(place, way, f"-DIKEBANA_LIBTORCH={libtorch or place.libtorch}",
+                   "-DTORCH_AS=folder", "-DBOOST_BEFORE=ON", *options)
     print(place.run(folder / "build/app"))
+
+
+def as_zip(place):
+    """A LibTorch that lies as in the archives of pytorch.org, with the files of the wheel."""
+    folder, wheel = place.folder / "unpacked/libtorch", pathlib.Path(place.libtorch)
+    (folder / "lib").mkdir(parents=True)
+    for library in (*wheel.glob("lib/*"), *wheel.parent.glob("nvidia/*/lib/*.so*")):
+        (folder / "lib" / library.name).symlink_to(library)
+    for name in ("include", "share"):
+        (folder / name).symlink_to(wheel / name)
+    (folder / "build-version").write_text("2.11.0+cpu\n")
+    return folder
 
 
 def fastest(place):
@@ -77,10 +90,10 @@ def fastest(place):
 
 
 def package(place):
-    """With ikebana::pch, header-only, what several ranks need; `outside_tutorial` compiles the
-    library of a package."""
+    """With ikebana::pch, header-only, what several ranks need, and LibTorch as an archive has it;
+    `outside_tutorial` compiles the library of a package."""
     trains(place, "package", "-DFORM=ikebana::ikebana", "-DWITH_RANKS=ON",
-           f"-DCMAKE_CXX_COMPILER={fastest(place)}")
+           f"-DCMAKE_CXX_COMPILER={fastest(place)}", libtorch=as_zip(place))
     place.run(place.folder / "package/build/ranks")
     by_pkg_config(place)
 
