@@ -55,7 +55,7 @@ Policy with_others() {
 }
 
 /// One parameter as in `own`, all others as in `plain`, to the bit.
-void check_apart(const StateDict& grouped, const StateDict& own, const StateDict& plain) {
+inline void check_apart(const StateDict& grouped, const StateDict& own, const StateDict& plain) {
   for (const auto& [name, tensor] : grouped) {
     if (test::contains(name, "groups.") || name.ends_with(".lr") || name.ends_with("momentum") ||
         name.ends_with("weight_decay"))
