@@ -10,7 +10,7 @@ using enum ikebana::detail::Choice;
 using Word = Checkpoint<Budget<>>;
 
 /// Units with a product, and more tensors that backward needs behind it.
-Bench chain(std::size_t n) {
+inline Bench chain(std::size_t n) {
   std::vector<Work> works;
   for (std::size_t i = 0; i < n; ++i)
     works.emplace_back([](WorkImpl& w, at::Tensor x) {
@@ -23,7 +23,7 @@ Bench chain(std::size_t n) {
 at::Tensor rows(std::int64_t n = 2048) { return torch::linspace(-1, 1, 4 * n).view({n, 4}); }
 
 /// The choice of each unit, shifted by `shift`, where the unit allows it.
-Plan mixture(const Costs& costs, std::size_t shift) {
+inline Plan mixture(const Costs& costs, std::size_t shift) {
   Plan plan;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     Choice choice = static_cast<Choice>((i + shift) % 4);
