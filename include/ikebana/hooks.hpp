@@ -1,8 +1,8 @@
 #pragma once
 // The hooks of policies: where a step asks mechanisms, each with a default that does nothing. A
 // Mechanism derives from the base of its policy's axis, such as `ClipHooks`, and hides the hooks
-// that it implements; nothing is virtual. Every mechanism is asked those of `Hooks`
-// (hooks/common.hpp), and the axis's own where step.hpp, whose numbers are given here, calls them.
+// that it implements; nothing is virtual. A step calls the hooks of `Hooks` (hooks/common.hpp) on
+// every mechanism, and the axis's own hooks at the points of step.hpp whose numbers are given here.
 // hooks/engine.hpp has the rest, which the library's own policies need; hooks/table.hpp lists all.
 #include <ikebana/hooks/common.hpp>
 #include <ikebana/hooks/engine.hpp>

@@ -1,6 +1,7 @@
 #pragma once
-// Whether the hooks of a mechanism are called as they are meant: they can be called as the hooks
-// that they hide, their axis is asked them, they have no former name, and what must be declared is.
+// Checks that the hooks of a mechanism are called as they are meant: they can be called as the
+// hooks that they hide, a step calls them on their axis, they have no former name, and what must be
+// declared is.
 #include <concepts>
 #include <ikebana/core/off.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
@@ -242,7 +243,7 @@ using first_never_asked_t = typename refuse::first<IKEBANA_EACH_HOOK(
 
 // Is the hook declared, if it is called only then?
 
-/// True if `&M::name` is the default of `Base`. A hook that is a template is none.
+/// True if `&M::name` is the default of `Base`. A hook that is a template is not.
 #define IKEBANA_IS_DEFAULT(name, Base)       \
   template <class M>                         \
   inline constexpr bool has_default_##name = \

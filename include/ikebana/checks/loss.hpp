@@ -46,14 +46,14 @@ consteval auto loss_diagnosis() {
         refuse::ObjectiveTakesOtherArguments<std::decay_t<decltype(Objective::values)>, Batch>>{};
 }
 
-/// Why no loss can be computed from this batch; `refuse::Nothing` if one can. An objective may make
-/// the check itself, by a member `refusal<Run, Model, Batch>()`.
+/// Says why no loss can be computed from this batch; `refuse::Nothing` if one can. An objective may
+/// make the check itself, by a member `refusal<Run, Model, Batch>()`.
 template <class Core, class Batch>
 using loss_diagnosis_t = typename decltype(loss_diagnosis<Core, Batch>())::type;
 template <class Core, class Batch>
 inline constexpr bool loss_takes = refuse::passed<loss_diagnosis_t<Core, Batch>>;
 
-/// Whether the loss takes the tensors of a range of `std::tuple<at::Tensor>`, and not the tuples.
+/// True if the loss takes the tensors of a range of `std::tuple<at::Tensor>`, and not the tuples.
 template <class Core, class Batch>
 inline constexpr bool takes_bare_tensors = false;
 template <class Core, class Batch>
@@ -61,8 +61,8 @@ template <class Core, class Batch>
 inline constexpr bool takes_bare_tensors<Core, Batch> =
     !loss_takes<Core, TensorAlone> && loss_takes<Core, at::Tensor>;
 
-/// A list of tensors, which is one batch, where the loss takes one tensor. Of other batches no loss
-/// of a tensor is looked at: it may be a template that does not compile for one.
+/// True for a list of tensors, which is one batch, if the loss takes one tensor. For other batches
+/// the loss of a tensor is not looked at: it may be a template that does not compile for one.
 template <class Core, class Batch>
 inline constexpr bool is_list_for_tensor = false;
 template <class Core, ListOfTensors Batch>
@@ -87,7 +87,7 @@ consteval auto batch_diagnosis() {
   else return loss_diagnosis<Core, Microbatch>();
 }
 
-/// Why the batches of a loader cannot be evaluated. A range of batches cannot: to a step its
+/// Says why the batches of a loader cannot be evaluated. A range of batches cannot: to a step its
 /// elements are the batches, and here all of it would be one. An entry of a map is a part of a
 /// batch.
 template <class Core, class Batch>
@@ -111,8 +111,8 @@ template <class Core, class Loader, class... Metrics>
 using evaluate_diagnosis_t =
     typename decltype(evaluate_diagnosis<Core, Loader, Metrics...>())::type;
 
-/// Why `step` cannot be given this batch or range of batches. It also calls the count, before the
-/// first microbatch. Of `Others` there must be none.
+/// Says why `step` cannot be given this batch or range of batches. `step` also calls the count,
+/// before the first microbatch. `Others` must be empty.
 template <class Core, class Batch, class... Others>
 consteval auto step_diagnosis() {
   using Objective = decltype(std::declval<Core&>().mechanisms.objective);
@@ -129,8 +129,9 @@ consteval auto step_diagnosis() {
 template <class Core, class Batch, class... Others>
 using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch, Others...>())::type;
 
-/// What `step` was given, with bare tensors for `std::tuple<at::Tensor>` where the loss takes them.
-/// A range that makes its batches while they are read is read once, where a step may be repeated.
+/// Returns what `step` was given, with bare tensors for `std::tuple<at::Tensor>` if the loss takes
+/// them. A range that makes its batches while they are read is read once, if a step may be
+/// repeated.
 template <class Core, class Batch>
 decltype(auto) unwrapped(const Batch& batch) {
   if constexpr (takes_bare_tensors<Core, Batch>) {

@@ -10,8 +10,8 @@
 
 namespace ikebana::refuse {
 
-/// Stage 2: does every policy have an argument that exists? The vocabulary lists it, or the user
-/// defined the policy with an `axis`.
+/// Stage 2: checks that every policy has an argument that exists. The vocabulary lists it, or the
+/// user defined the policy with an `axis`.
 template <class Policy>
 struct choice {
   using type = Nothing;
@@ -23,7 +23,7 @@ template <unknown Policy>
 struct choice<Policy> {
   using type = typename detail::declared_axis<Policy>::template refused<UnknownChoice, Policy>;
 };
-/// Whether all of these can be offloaded, if not each by itself.
+/// True if all of these can be offloaded together, even if not each by itself.
 template <class Where, class... What>
 concept part_of_offload =
     is_one_of<Where, AxisList<CPU, Disk>> &&
@@ -86,7 +86,7 @@ template <class Policy>
 struct choice<Policy> {
   using type = NeedsSeveralLosses<Policy>;
 };
-/// Whether `Part` can be one of the two optimizers of `Policy`.
+/// True if `Part` can be one of the two optimizers of `Policy`.
 template <class Policy, class Part>
 struct part : is<Nothing> {};
 template <class Policy, class Part>
@@ -104,7 +104,7 @@ struct choice<Combined<First, Rest>>
 template <class Type>
 concept scripted = std::is_same_v<detail::impl_of_t<std::remove_cvref_t<Type>>, torch::jit::Module>;
 
-/// Stage 1: is every type of the recipe a policy on a known axis?
+/// Stage 1: checks that every type of the recipe is a policy on a known axis.
 template <class Model, class Policy>
 consteval auto check_policy() {
   using Axis = axis_of_t<Policy>;
@@ -142,7 +142,7 @@ template <class O, class Where, class... What>
 struct in_backward<InBackward<O>, Offload<Where, What...>>
     : is<UpdatesBeforeArrival<InBackward<O>, Offload<Where, What...>>> {};
 
-/// Stage 3: why a recipe cannot hold both `Policy` and `Later`.
+/// Stage 3: says why a recipe cannot hold both `Policy` and `Later`.
 template <class Policy, class Later>
 consteval auto check_pair() {
   using Axis = axis_of_t<Policy>;
@@ -190,7 +190,7 @@ struct named_units<Model, Freeze<Units...>> : undeclared_t<Model, Freeze<Units..
 template <class Model>
 struct named_units<Model, Freeze<Off>> : is<Nothing> {};
 
-/// Stage 4: does the model have the loss and the units that the recipe needs?
+/// Stage 4: checks that the model has the loss and the units that the recipe needs.
 template <class Model, class... Policies>
 consteval auto check_model() {
   constexpr bool objective = (std::is_same_v<axis_of_t<Policies>, axis::objective> || ...);
@@ -202,11 +202,11 @@ consteval auto check_model() {
                        typename named_units<Model, Policies>::type...>::type>{};
 }
 
-/// Why these policies cannot form a recipe, as a type whose instantiation is the error; `Nothing`
-/// if they can.
+/// Says why these policies cannot form a recipe, as a type whose instantiation is the error;
+/// `Nothing` if they can.
 template <class Model, class... Policies>
 using policies_diagnosis_t = typename decltype(check_policies<Model, Policies...>())::type;
-/// Why this model cannot be trained with policies that can form a recipe; `Nothing` if it can.
+/// Says why this model cannot be trained with policies that can form a recipe; `Nothing` if it can.
 template <class Model, class... Policies>
 using model_diagnosis_t = typename decltype(check_model<Model, Policies...>())::type;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which types are policies, and which policy was likely meant by one that is none.
+// Decides which types are policies, and which policy another type was likely meant to be.
 #include <ikebana/checks/policies_of_torch.hpp>
 #include <ikebana/grammar/compose.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
@@ -17,7 +17,7 @@ concept known_axis = is_one_of<Type, WrappingOrder> || own_axis<Type>;
 template <class Policy>
 concept listed = detail::declared_axis<Policy>::template takes<Policy>;
 
-// The policy that was likely meant; void if there is none or several could be meant.
+// The policy that was likely meant; void if no policy or several could be meant.
 template <class Written>
 struct nearest {
   using type = void;

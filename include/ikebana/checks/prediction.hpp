@@ -5,8 +5,8 @@
 
 namespace ikebana::detail {
 
-/// Whether the model's `forward` takes these values as they are, so that policies see its units.
-/// The children of a Sequential are templates, which take anything: of them, tensors alone.
+/// True if the model's `forward` takes these values as they are, so that policies see its units.
+/// The children of a Sequential are templates, which take anything: they count for tensors alone.
 template <class Run, class Model, class... Given>
 consteval bool forward_takes() {
   if constexpr (std::is_same_v<units_of_t<Model>, Children>)
@@ -16,7 +16,7 @@ consteval bool forward_takes() {
     return requires(Model& model, const Given&... given) { model->forward(given...); };
   else return false;
 }
-/// Whether it would, if it took a `run`, without which policies cannot see the model's units.
+/// True if it would take them with a `run`, without which policies cannot see the model's units.
 template <class Model, class... Given>
 consteval bool forward_lacks_run() {
   if constexpr (std::is_void_v<units_of_t<Model>> || std::is_same_v<units_of_t<Model>, Children> ||
@@ -24,7 +24,7 @@ consteval bool forward_lacks_run() {
     return false;
   else return requires(Model& model, const Given&... given) { model->forward(given...); };
 }
-/// The type of a batch's input, which may be all of it; `void` where it has others.
+/// The type of a batch's input, which may be all of it; `void` if it has other fields.
 template <class Batch>
 struct input_type {
   using type = void;
@@ -57,7 +57,7 @@ consteval PredictBy prediction_of_one() {
   else if constexpr (loss_takes<Core, Given>) return PredictBy::Outputs;
   else return PredictBy::Unknown;
 }
-/// What is done with each batch of a loader; `Unknown` for what is no loader.
+/// Says what is done with each batch of a loader; `Unknown` if the value is no loader.
 template <class Core, class... Given>
 inline constexpr PredictBy prediction_of_each = PredictBy::Unknown;
 template <class Core, LoaderOfBatches Given>
@@ -91,7 +91,7 @@ consteval auto predict_diagnosis() {
     return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
   else return refuse::is<refuse::NothingToPredict<impl_of_t<Model>, Given...>>{};
 }
-/// Why `predict` cannot be given these values; `refuse::Nothing` if it can.
+/// Says why `predict` cannot be given these values; `refuse::Nothing` if it can.
 template <class Core, class... Given>
 using predict_diagnosis_t = typename decltype(predict_diagnosis<Core, Given...>())::type;
 

@@ -57,7 +57,7 @@ struct carried_out<M> {
   using type = typename M::carries_out;
 };
 
-/// Is it the policy's own, and can its hooks be called?
+/// Checks that the mechanism is the policy's own, and that its hooks can be called.
 template <class Policy>
 consteval auto check_hooks() {
   using M = Mechanism<Policy>;
@@ -83,8 +83,8 @@ consteval auto mechanisms_within(refuse::ScheduleList<Schedules...>) {
   return refuse::first<typename decltype(mechanism<Schedules>())::type...>{};
 }
 
-/// Stage 5: does every policy have a mechanism that fits the hooks and may not throw late, and the
-/// schedules within it, too?
+/// Stage 5: checks that every policy, and each schedule within it, has a mechanism that fits the
+/// hooks and may not throw late.
 template <class Policy>
 consteval auto mechanism() {
   using M = Mechanism<Policy>;
@@ -116,8 +116,8 @@ consteval auto check_recipe() {
   }
 }
 
-/// Why this recipe is refused, as a type whose instantiation is the error; `refuse::Nothing` if it
-/// is not.
+/// Says why this recipe is refused, as a type whose instantiation is the error; `refuse::Nothing`
+/// if it is not.
 template <class Model, class... Policies>
 using recipe_diagnosis_t = typename decltype(check_recipe<Model, Policies...>())::type;
 

@@ -18,8 +18,8 @@ concept refused = !refuse::passed<recipe_diagnosis_t<Model, Policies...>>;
 
 }  // namespace detail
 
-/// The base class is the diagnosis, whose instantiation is the error. The methods take what those
-/// of a legal trainer take, and have no definition.
+/// The base class is the diagnosis, whose instantiation is the error. The methods take what a legal
+/// trainer's methods take, and have no definition.
 template <class ModelT, class... Policies>
   requires detail::refused<ModelT, Policies...>
 class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies...> {

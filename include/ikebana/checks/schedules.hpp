@@ -1,5 +1,5 @@
 #pragma once
-// Which schedules another schedule can hold.
+// Checks which schedules another schedule can hold.
 #include <ikebana/checks/policies.hpp>
 #include <ikebana/grammar/refuse_schedule.hpp>
 
@@ -29,7 +29,7 @@ template <class Schedule>
 inline constexpr bool is_per_epoch = false;
 template <class Schedule>
 inline constexpr bool is_per_epoch<PerEpoch<Schedule>> = true;
-/// Whether a schedule within `Policy` may not count epochs.
+/// True if a schedule within `Policy` may not count epochs.
 template <class Policy>
 inline constexpr bool counts_by_itself = is_per_epoch<Policy>;
 template <class... Schedules>
@@ -42,7 +42,7 @@ inline constexpr bool multiplies = false;
 template <class... Schedules>
 inline constexpr bool multiplies<ChainedScheduler<Schedules...>> = true;
 
-/// Why `Policy` cannot hold `Written`, at any depth.
+/// Says why `Policy` cannot hold `Written`, at any depth.
 template <class Policy, class Written, class Inner = typename schedules_in<Written>::type>
 struct held_schedule;
 template <class Policy, class Written>
@@ -62,7 +62,7 @@ struct held_schedule<Policy, Written, ScheduleList<Inner...>>
     : first<typename decltype(check_held<Policy, Written>())::type,
             typename held_schedule<Policy, Inner>::type...> {};
 
-/// Why a policy that holds these schedules cannot be made: first what is within them.
+/// Says why a policy that holds these schedules cannot be made; checks first what is within them.
 template <class Policy, class List = typename schedules_in<Policy>::type>
 struct holds;
 template <class Policy>

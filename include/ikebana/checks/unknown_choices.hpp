@@ -13,7 +13,8 @@ template <class Policy>
 concept unlisted = !refuse::listed<Policy>;
 }  // namespace detail
 
-// Written out, since clang would show the lines of a macro before those of the program.
+// The lines are written out, since clang would show the lines of a macro before those of the
+// program.
 template <class Choice>
   requires detail::unlisted<Precision<Choice>>
 struct Precision<Choice> {

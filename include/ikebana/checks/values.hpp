@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// A callable that returns a model, and is none.
+/// A callable that returns a model, and is not a model itself.
 template <class F>
 concept maker = !refuse::module_type<std::remove_cvref_t<F>> && std::is_invocable_v<F&> &&
                 !std::is_void_v<std::invoke_result_t<F&>>;
@@ -22,7 +22,7 @@ template <class Given, class Handle>
 concept gives_model = std::is_convertible_v<Given, Handle> ||
                       (maker<Given> && std::is_convertible_v<std::invoke_result_t<Given&>, Handle>);
 
-/// Why a value that is neither the model nor a maker is refused as the first argument.
+/// Says why a value that is neither the model nor a maker is refused as the first argument.
 template <class Given, class Model>
 struct model_refusal : refuse::is<refuse::NotTheModel<Given, Model>> {};
 template <refuse::module_type Given, class Model>
@@ -78,7 +78,7 @@ class Values : public AnyValues {
 template <class Policy, class... Given>
 inline constexpr std::size_t times = (std::size_t{std::is_same_v<Policy, Given>} + ... + 0);
 
-/// Why this value cannot be given to this recipe.
+/// Says why this value cannot be given to this recipe.
 template <class Recipe, class Value, class... Given>
 consteval auto given() {
   if constexpr (!in_recipe<Value, Recipe>) return refuse::is<refuse::ValueNotInRecipe<Value>>{};
@@ -86,7 +86,7 @@ consteval auto given() {
   else return refuse::is<refuse::Nothing>{};
 }
 
-/// Whether a policy that needs a value was given one.
+/// True if a policy that needs a value was given one.
 template <class Policy, class... Given>
 struct valued {
   static constexpr bool has_value = has_default<Policy> || times<Policy, Given...> != 0;
@@ -104,7 +104,7 @@ struct all_valued<Composed<Policies...>, Given...> {
   using type = typename refuse::first<of<Policies>...>::type;
 };
 
-/// Why these values cannot be given to this recipe; `refuse::Nothing` if they can.
+/// Says why these values cannot be given to this recipe; `refuse::Nothing` if they can.
 template <class Recipe, class... Given>
 using values_diagnosis_t =
     typename refuse::first<typename decltype(given<Recipe, Given, Given...>())::type...,

@@ -24,19 +24,19 @@ inline constexpr bool declared = !std::is_void_v<typename declared_axis<Type>::t
 /// own policy; any callable is an objective. `type` is `void` if the type is not a policy.
 template <class Policy>
 struct axis_of : detail::declared_axis<Policy> {};
-/// Of a policy of a user's own.
+/// The axis of a user's own policy.
 template <class Policy>
   requires requires { typename Policy::axis; }
 struct axis_of<Policy> {
   using type = typename Policy::axis;  ///< what it declares
 };
-/// Of a callable class.
+/// The axis of a callable class.
 template <class F>
   requires(!detail::declared<F> && !requires { typename F::axis; } && detail::callable_class<F>)
 struct axis_of<F> {
   using type = axis::objective;  ///< what is minimised
 };
-/// Of a function.
+/// The axis of a function.
 template <class Result, class... Args>
 struct axis_of<Result (*)(Args...)> {
   using type = axis::objective;  ///< what is minimised

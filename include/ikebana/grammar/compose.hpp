@@ -38,7 +38,7 @@ template <class Axis>
 inline constexpr bool takes_many = requires { Axis::many; };
 
 template <class Axis, class... Policies>
-struct policy_on {  // where an axis takes many; where it was given too many, see refuse.hpp
+struct policy_on {  // if an axis takes many; if it was given too many, see refuse.hpp
   using type = Many<Policies...>;
 };
 template <class Axis, class Policy>
@@ -67,7 +67,7 @@ struct policies_on {
   }
 };
 
-/// An order, with the axes of a user's own that policies have and that it lacks.
+/// Adds to an order a user's own axes that policies have and the order lacks.
 template <class Order, class... Policies>
 struct with_own_axes {
   using type = Order;
@@ -92,8 +92,8 @@ struct one_of<Many<Policy, Others...>> {
 template <class Policy>
 using axis_of_one = axis_of_t<typename one_of<Policy>::type>;
 
-/// The axes of a recipe, in wrapping order: those of the library, then those of a user's own, in
-/// the order in which the recipe names them.
+/// The axes of a recipe, in wrapping order: the library's, then a user's own, in the order in which
+/// the recipe names them.
 template <class... Policies>
 using order_of = typename with_own_axes<WrappingOrder, typename one_of<Policies>::type...>::type;
 template <class Recipe>
@@ -121,7 +121,7 @@ struct policy_in<Axis, Composed<Policy, Others...>> {
   using type = Policy;
 };
 
-/// The policy of an axis as a tuple of one type, or of none where it is the default.
+/// The policy of an axis as a tuple of one type, or as an empty tuple if it is the default.
 template <class Axis, class... Policies>
 constexpr auto written_on() {
   if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...)) {

@@ -1,5 +1,5 @@
 #pragma once
-// The counts that a policy takes in its type and that are no numbers of their own.
+// The counts that a policy takes in its type and that are not plain numbers.
 #include <cstdint>
 #include <limits>
 
@@ -8,7 +8,7 @@ namespace ikebana {
 /// A count that comes as a value: `Accumulate<>{.microbatches = n}`.
 inline constexpr std::int64_t Dynamic = std::numeric_limits<std::int64_t>::min();
 namespace detail {
-/// Counts from here down stand for `Fit<Max>`; the digits behind the first are those of Max.
+/// Counts from here down stand for `Fit<Max>`; the digits behind the first are the digits of Max.
 inline constexpr std::int64_t first_fit = -4'000'000'000'000'000'000;
 constexpr bool is_fit(std::int64_t count) { return count <= first_fit && count != Dynamic; }
 constexpr std::int64_t max_of_fit(std::int64_t count) { return first_fit - count; }

@@ -1,11 +1,11 @@
 #pragma once
-// Which policies of the vocabulary set which axis.
+// Maps each policy of the vocabulary to the axis that it sets.
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana {
 namespace detail {
 
-/// A policy template of which these exist.
+/// A policy template and the choices of it that exist.
 template <class Axis, class... Policies>
 struct policy_list {
   using type = Axis;
@@ -14,7 +14,7 @@ struct policy_list {
   template <template <class...> class Refusal, class Policy>
   using refused = Refusal<Policy, Policies...>;
 };
-/// One that takes one of a list of types as its argument.
+/// A policy template that takes one of a list of types as its argument.
 template <class Axis, template <class...> class Template, class... Given>
 using policy_template = policy_list<Axis, Template<Given>...>;
 

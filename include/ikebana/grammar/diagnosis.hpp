@@ -1,6 +1,6 @@
 #pragma once
-// How a check states its result: as a type, `refuse::Nothing` or one of the refusals, so that the
-// first refusal found hides its consequences.
+// The result of a check is a type, `refuse::Nothing` or one of the refusals, so that the first
+// refusal found hides its consequences.
 #include <ikebana/grammar/refuse.hpp>
 #include <ikebana/grammar/units.hpp>
 

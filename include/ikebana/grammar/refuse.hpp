@@ -6,7 +6,7 @@
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana::detail {
-/// Stands for a value where a refusal was reported. Has no definition.
+/// Stands for a value if a refusal was reported. Has no definition.
 template <class T>
 T unevaluated();
 }  // namespace ikebana::detail

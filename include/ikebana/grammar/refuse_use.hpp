@@ -51,7 +51,7 @@ struct NeedsSeveralLosses {
                 "loop of your own.");
 };
 
-// What carries a policy out
+// Mechanisms
 
 template <class Policy>
 struct NoMechanism {

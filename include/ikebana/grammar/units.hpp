@@ -1,5 +1,5 @@
 #pragma once
-// How a model declares its units, and how its module type is found behind a holder.
+// Finds the units that a model declares, and the module type behind a holder.
 #include <type_traits>
 
 namespace ikebana {
@@ -16,11 +16,11 @@ struct UnitsOf {
   /// `Units<...>`, or void.
   using type = void;
 };
-/// Of a module type that declares them.
+/// The units of a module type that declares them.
 template <class Module>
   requires requires { typename Module::units; }
 struct UnitsOf<Module> {
-  /// What it declares.
+  /// The declared list.
   using type = typename Module::units;
 };
 

@@ -45,7 +45,7 @@ struct Budget;
 /// GiB(2)}`.
 template <std::int64_t N = Dynamic>
 struct ActivationBudget;
-/// Which activations backward computes again: `Checkpoint<Full>`.
+/// The activations that backward computes again: `Checkpoint<Full>`.
 template <class What>
 struct Checkpoint;
 
@@ -62,7 +62,7 @@ struct FSDP {};
 /// Choice of Shard: N ranks share a copy of the model. `Shard<HSDP<8>>`.
 template <std::int64_t N>
 struct HSDP;
-/// What each of several ranks stores: `Shard<FSDP>`, in `<ikebana/shard.hpp>`.
+/// The part that each of several ranks stores: `Shard<FSDP>`, in `<ikebana/shard.hpp>`.
 template <class How>
 struct Shard;  // g++ shows this line where a choice is incomplete: #include <ikebana/shard.hpp>
 // offload: what lies elsewhere than on the device while it is not needed
@@ -72,11 +72,12 @@ struct Activations {};
 struct OptimizerState {};
 struct Parameters {};
 struct Gradients {};
-/// What lies outside of the device that computes: `Offload<CPU>`, `Offload<Disk, OptimizerState>`.
+/// The tensors that lie outside of the device that computes: `Offload<CPU>`, `Offload<Disk,
+/// OptimizerState>`.
 template <class Where, class... What>
 struct Offload;
 // capture: its null choice
-/// Whether steps are recorded and replayed; this version has `Capture<Off>` alone.
+/// Decides if steps are recorded and replayed; this version has `Capture<Off>` alone.
 template <class What>
 struct Capture;
 // optimizer
@@ -146,14 +147,14 @@ struct EMA;
 struct SWA;
 // observe: what a report contains besides the loss
 struct Memory {};
-/// What a report has besides the loss: `Observe<Memory>`.
+/// The entries of a report besides the loss: `Observe<Memory>`.
 template <class What>
 struct Observe;
 // device: where the model computes
 struct On;
 // layout: how tensors of four dimensions lie in memory
 struct ChannelsLast {};
-/// How tensors of four dimensions lie in memory: `Layout<ChannelsLast>`.
+/// The memory layout of tensors of four dimensions: `Layout<ChannelsLast>`.
 template <class Format>
 struct Layout;
 
@@ -162,23 +163,23 @@ struct Layout;
 template <class Policy>
 struct Mechanism;
 
-/// The axes of a recipe. Each takes one policy, or declares that it takes `many`; where none is
-/// written, its `default_policy`.
+/// The axes of a recipe. Each takes one policy, or declares that it takes `many`; if none is
+/// written, its `default_policy` holds.
 namespace axis {
 struct own {};  ///< The base of an axis of your own, which is asked the hooks of `Hooks`, last.
-/// What a report has besides the loss. Takes several policies.
+/// The entries of a report besides the loss. Takes several policies.
 struct observe {
   static constexpr bool many = true;  ///< a recipe may have several
 };
-/// Whether a step is recorded and replayed. It has its null choice alone.
+/// Decides if a step is recorded and replayed. It has its null choice alone.
 struct capture {
   using default_policy = Capture<Off>;  ///< no step is
 };
-/// What each of several ranks stores.
+/// The part that each of several ranks stores.
 struct shard {
   using default_policy = Shard<Off>;  ///< one rank
 };
-/// What is elsewhere than on the device while it is not needed.
+/// The tensors that leave the device while they are not needed.
 struct offload {
   using default_policy = Offload<Off>;  ///< nothing
 };
@@ -190,20 +191,20 @@ struct checkpoint {
 struct precision {
   using default_policy = Precision<FP32>;  ///< those of the weights
 };
-/// How many microbatches make one update.
+/// The number of microbatches that make one update.
 struct accumulate {
   using default_policy = Accumulate<1>;  ///< one
 };
-/// What is minimised. Any callable is a policy on it.
+/// The loss that is minimised. Any callable is a policy on it.
 struct objective {
   using default_policy = Without<objective>;  ///< the model's own `loss`
 };
-/// What is done to all gradients before the update. Takes several policies.
+/// The changes to all gradients before the update. Takes several policies.
 struct clip {
   static constexpr bool many = true;     ///< a recipe may have several
   using default_policy = Without<clip>;  ///< nothing
 };
-/// How parameters are updated.
+/// The rule that updates parameters.
 struct optimizer {
   using default_policy = AdamW;  ///< with its default values
 };
@@ -219,11 +220,11 @@ struct average {
 struct freeze {
   using default_policy = Freeze<Off>;  ///< none
 };
-/// Where the model computes.
+/// The device on which the model computes.
 struct device {
   using default_policy = Without<device>;  ///< where it is
 };
-/// How tensors of four dimensions lie in memory.
+/// The memory layout of tensors of four dimensions.
 struct layout {
   using default_policy = Layout<Off>;  ///< as they are
 };

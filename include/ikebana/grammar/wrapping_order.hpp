@@ -7,7 +7,7 @@ namespace ikebana {
 /// Axes in an order that means something.
 template <class... Axes>
 struct AxisList {};
-/// Of one axis or more.
+/// The order of one axis or more.
 template <class First, class... Rest>
 struct AxisList<First, Rest...> {
   using first = First;             ///< the outermost
@@ -45,7 +45,7 @@ struct frames;  ///< a checkpoint frame over several units; recompute gathers ea
 struct gather;  ///< the unit's parameters are gathered, and released afterwards
 }  // namespace wrapper
 
-/// What is around one unit's forward. Shard and offload may use the parameters that were gathered.
+/// The axes around one unit's forward. Shard and offload may use the parameters that were gathered.
 using UnitWrappers = AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard,
                               axis::offload, axis::checkpoint, axis::precision>;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What hooks are given: gradients, master weights, the part of a step.
+// The arguments of hooks: gradients, master weights, the part of a step.
 #include <ikebana/batch/position.hpp>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/slice.hpp>
@@ -12,7 +12,7 @@ namespace ikebana {
 
 class RankGroup;  // ranks/rank_group.hpp
 
-/// Where the time of a step goes.
+/// The phases of a step, by which its time is measured.
 enum class Phase {
   Data,      ///< the batch is moved to the device and cut into microbatches
   Forward,   ///< the loss of a microbatch
@@ -28,7 +28,7 @@ const char* phase_name(Phase phase);
 Tensors detached(const Tensors& tensors);
 }  // namespace detail
 
-/// Where the backward pass of one microbatch starts.
+/// The tensors from which the backward pass of one microbatch starts.
 struct Roots {
   Tensors sums;   ///< the loss's sums
   Tensors seeds;  ///< the gradient that each of them starts with
@@ -36,26 +36,27 @@ struct Roots {
   void clear() noexcept { sums.clear(), seeds.clear(); }  ///< frees the graph
 };
 
-/// The elements of a gradient; of a sparse one, those of its rows. Shares the gradient's memory.
+/// Returns the elements of a gradient; if it is sparse, the elements of its rows. Shares the
+/// gradient's memory.
 at::Tensor elements_of(const at::Tensor& gradient);
 
-/// Where the state of optimizers is stored, and averages of the weights. Step counts, which are
-/// single numbers, stay where their master is.
+/// Stores the state of optimizers, and averages of the weights. Step counts, which are single
+/// numbers, stay where their master is.
 struct StateStorage {
   virtual ~StateStorage() = default;
   /// When the trainer is made: a tensor such as `like` is placed at the first step, if its master
-  /// gets a gradient. May take the space now, and throw where there is none.
+  /// gets a gradient. May take the space now, and throw if there is not enough.
   virtual void reserve_state(const at::Tensor& /*like*/) {}
   /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
   /// device of `state`, which may outlive this storage. Called before an update, and while a state
   /// that is to be loaded is checked. May throw.
   virtual at::Tensor place_state(const at::Tensor& state) = 0;
-  /// How many bytes of state an update may use at once; 0: all, without windows. Asked before each
-  /// update. Windows are of consecutive parameters, and a parameter is never cut: one that has more
-  /// state is alone in its window.
+  /// Returns how many bytes of state an update may use at once; 0: all, without windows. Asked
+  /// before each update. Windows are of consecutive parameters, and a parameter is never cut: one
+  /// that has more state is alone in its window.
   virtual std::int64_t window_bytes() const { return 0; }
   /// Around the use of these tensors by an update that is not known to be rejected, once for each;
-  /// and once more where that update is undone. Outside of windows, memory must be readable, since
+  /// and once more if that update is undone. Outside of windows, memory must be readable, since
   /// saving a state reads it.
   virtual void begin_window(const Tensors& /*state*/) noexcept {}
   virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< after that use
@@ -64,11 +65,12 @@ struct StateStorage {
   virtual void end_use(const Tensors&) noexcept {}  ///< after that use
 };
 
-/// Where the gradients of master weights go that come from other ranks.
+/// Receives the gradients of master weights that come from other ranks.
 struct GradientStorage {
   virtual ~GradientStorage() = default;
-  /// Moves the gradient of master `k`, in its dtype, to where that master is. Undefined where it is
-  /// on its way: `finish_gradients` then adds it to that of the master. May throw.
+  /// Moves the gradient of master `k`, in its dtype, to where that master is. Returns an undefined
+  /// tensor if it is still on its way: `finish_gradients` then adds it to the master's gradient.
+  /// May throw.
   virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t k) = 0;
 };
 
@@ -77,7 +79,7 @@ void for_windows(StateStorage* storage, const Tensors& tensors, bool writes,
                  c10::function_ref<void(const Tensors&)> f);
 
 namespace detail {
-/// What a step, its loss scale, its checks and its optimizer tell each other about gradients.
+/// Facts about gradients that a step, its loss scale, its checks and its optimizer tell each other.
 struct GradientProtocol {
   bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient
   bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
@@ -105,31 +107,32 @@ struct StepGradients {
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters);
-  /// A number of which masters have gradients, as for ranks that must update the same ones.
+  /// Returns a number that tells which masters have gradients, as for ranks that must update the
+  /// same ones.
   std::uint64_t hash_of_indices() const noexcept;
   /// From now on the values are to be divided by `d` as well.
   void divide(const at::Tensor& d);
   /// Divides the values in place by what they are still to be divided by: then they are the true
   /// gradients.
   void apply_divisor();
-  /// Calls `f` with all gradients, or, where a storage has windows, with some at a time.
+  /// Calls `f` with all gradients, or with some at a time if a storage has windows.
   template <class F>
   void in_windows(bool writes, const F& f) const {
     for_windows(protocol.storage, values, writes, f);
   }
-  /// The dtype of a divisor that loses nothing: Double where a gradient is Double, else Float.
+  /// The dtype of a divisor that loses nothing: Double if a gradient is Double, else Float.
   at::ScalarType divisor_dtype() const;
-  /// The update is skipped where `flag` (one float) is not 0.
+  /// Skips the update if `flag` (one float) is not 0.
   void reject(const at::Tensor& flag);
-  /// Whether `protocol.finite` can check this number: one where the gradients are, which the host
-  /// cannot read. What records a step lists each flag by itself.
+  /// True if `protocol.finite` can check this number: it is where the gradients are, and the host
+  /// cannot read it. A mechanism that records a step lists each flag by itself.
   bool checks_later(const at::Tensor& number) const;
-  /// A number of the device that computes, where the gradients and the update are: waits for it
-  /// where they are on the host, and for their values anyway.
+  /// A number of the device that computes, where the gradients and the update are: waits for it if
+  /// they are on the host, and for their values anyway.
   at::Tensor where_values_are(const at::Tensor& number) const;
 };
 
-/// How an update is written to BF16 master weights: it is computed in FP32, one of them at a time.
+/// Writes an update to BF16 master weights: it is computed in FP32, one of them at a time.
 struct UpdateRounding {
   virtual ~UpdateRounding() = default;
   /// Before the update: the largest master has `max_elements`. May throw.
@@ -140,7 +143,7 @@ struct UpdateRounding {
 };
 
 namespace detail {
-/// Whether the update of the master weight `p` is rounded: only those in BF16 are.
+/// True if the update of the master weight `p` is rounded: only BF16 weights are.
 bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p);
 /// All elements of a tensor without gaps, in one dimension.
 at::Tensor in_memory_order(const at::Tensor& t);
@@ -166,10 +169,10 @@ struct Masters {
   std::vector<std::string> others_of(std::size_t i) const;
   /// Master `i` alone.
   Masters only(std::size_t i) const;
-  /// Whether master `i` is a whole parameter.
+  /// True if master `i` is a whole parameter.
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }
-  /// What a rule is asked about: the master itself, or where it is a slice, a tensor of the whole
-  /// parameter's shape and dtype that has no values; reading one is an error.
+  /// Returns what a rule is asked about: the master itself, or, if it is a slice, a tensor of the
+  /// whole parameter's shape and dtype that has no values; reading one is an error.
   at::Tensor whole(std::size_t i) const;
 
  private:

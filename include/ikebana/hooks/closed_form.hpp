@@ -1,5 +1,5 @@
 #pragma once
-// Which schedules are closed forms of the step.
+// Decides which schedules are closed forms of the step.
 #include <concepts>
 #include <ikebana/hooks/common.hpp>
 

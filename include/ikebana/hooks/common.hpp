@@ -1,5 +1,5 @@
 #pragma once
-// The hooks that every mechanism is asked, and those that several axes are asked.
+// The hooks that a step calls on every mechanism, and the hooks that several axes share.
 #include <ikebana/batch.hpp>
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/grammar/axis_of.hpp>
@@ -18,7 +18,7 @@ struct EngineHooks {
   /// With several ranks, before each step: returns whether this rank's processor has instructions
   /// for what this policy multiplies.
   bool has_instructions() const { return true; }
-  /// Says then whether all ranks have them, so that all compute alike.
+  /// Tells the mechanism then whether all ranks have them, so that all compute alike.
   void use_instructions(bool /*on_all_ranks*/) {}
 };
 }  // namespace detail
@@ -72,7 +72,7 @@ struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
   /// `next(args...)` computes the unit. `next.owned()` is a copy of it that may be called later,
-  /// with other tensors; Observe, of which there may be several, has none.
+  /// with other tensors; Observe has no such copy, since a recipe may have several.
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
     return next(std::forward<Args>(args)...);
@@ -105,7 +105,7 @@ struct GatherHooks {
   void begin_gather(const Unit&, const Tensors& /*masters*/) {}
   /// 4. Finishes what was begun, or does all of it. What it returns may outlive the mechanism.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
-  /// 8. Given one gradient for each parameter, undefined if it has none, returns those of the
+  /// 8. Given one gradient for each parameter, or an undefined tensor, returns the gradients of the
   /// master weights. If they arrive later, they are undefined, and `finish_reductions` adds them.
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Whether the momentum that a schedule cycles exists.
+// Checks that the momentum that a schedule cycles exists.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/grammar/axis_of.hpp>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ikebana::detail {
 
-/// False for an optimizer of the library without momentum or betas. Of others only a step shows
-/// whether they ask for one.
+/// False for an optimizer of the library without momentum or betas. For other optimizers only a
+/// step shows whether they ask for one.
 template <class Optimizer>
 inline constexpr bool may_have_momentum = !declared<Optimizer> || requires(Optimizer o) {
   o.momentum;
@@ -21,7 +21,7 @@ inline constexpr bool may_have_momentum<Combined<First, Rest>> =
 
 [[noreturn]] void refuse_cycled_momentum(const std::string& schedule, const std::string& optimizer);
 
-/// Throws BadValue where a schedule cycles the momentum of an optimizer that has none.
+/// Throws BadValue if a schedule cycles the momentum of an optimizer without momentum.
 template <class Schedule, class Optimizer>
 void check_cycled_momentum(const Schedule& schedule, const Optimizer& optimizer) {
   using Policy = std::decay_t<decltype(optimizer.values)>;

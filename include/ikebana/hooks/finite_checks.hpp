@@ -13,15 +13,15 @@ class FiniteChecks {
  public:
   using Raise = std::function<void()>;
 
-  /// `numbers` have one element, on one device. `raise()` throws where one is not finite.
+  /// `numbers` have one element, on one device. `raise()` throws if one is not finite.
   void add(std::vector<at::Tensor> numbers, Raise raise);
   bool empty() const { return all_.empty(); }
   void clear() noexcept { all_.clear(); }
   /// All numbers, each Float or Double: in these dtypes no finite number becomes infinite.
   std::vector<at::Tensor> numbers() const;
   /// Forgets the checks. What it returns, called after the flag was found set, raises the error of
-  /// the first number that is not finite, or of the first one where the caller of the step has
-  /// written over that number since; it waits for the device.
+  /// the first number that is not finite, or of the first one if the caller of the step has written
+  /// over that number since; it waits for the device.
   Raise take();
   /// The number 1 where `like` is. It is kept for later steps, but in a step without values.
   at::Tensor one(const at::Tensor& like);

@@ -10,14 +10,14 @@ namespace ikebana::detail {
 /// The bytes of storages, each counted once.
 class StorageBytes {
  public:
-  /// Of a tensor's storage; 0 where it was counted, or has no memory.
+  /// Returns the bytes of a tensor's storage; 0 if it was counted, or has no memory.
   std::int64_t add(const at::Tensor& t);
 
  private:
   std::set<const c10::StorageImpl*> seen_;
 };
 
-/// The bytes of the copies that units compute with now, those on their way included, and of memory
+/// The bytes of the copies that units compute with now, also copies on their way, and of memory
 /// that is kept for them.
 template <class Core>
 std::int64_t gathered_bytes(Core& core) {

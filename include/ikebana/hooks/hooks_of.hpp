@@ -1,5 +1,5 @@
 #pragma once
-// Which base the mechanisms of each axis have. The bases are defined in hooks.hpp.
+// Maps each axis to the base of its mechanisms. The bases are defined in hooks.hpp.
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana {

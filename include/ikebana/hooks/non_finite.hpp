@@ -1,13 +1,14 @@
 #pragma once
-// Whether gradients overflowed, or other numbers are not finite, without waiting for the device.
+// Finds out if gradients overflowed, or other numbers are not finite, without waiting for the
+// device.
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <map>
 
 namespace ikebana::detail {
 
-/// One float, 1 where an element of these gradients is not finite. `one` is the number 1 on their
-/// device, or undefined.
+/// Returns one float, 1 if an element of these gradients is not finite. `one` is the number 1 on
+/// their device, or undefined.
 template <class Gradients>
 at::Tensor any_non_finite(const Gradients& gradients, at::Tensor one = {}) {
   std::map<at::ScalarType, Gradients> lists;
@@ -23,14 +24,14 @@ at::Tensor any_non_finite(const Gradients& gradients, at::Tensor one = {}) {
   }
   return found;
 }
-/// The same of a step's gradients, in the windows of their storage.
+/// Does so for a step's gradients, in the windows of their storage.
 at::Tensor any_non_finite(const StepGradients& gradients);
-/// One float, 1 where a number (one element, Float or Double) is not finite.
+/// Returns one float, 1 if a number (one element, Float or Double) is not finite.
 at::Tensor non_finite_flag(StepGradients& gradients, const at::Tensor& number);
 /// Under a loss scale an overflow is found before the first policy that changes gradients one by
 /// one, since that could make it finite.
 void find_overflow(StepGradients& gradients);
-/// Rejects the update where a number that `gradients.protocol.finite` lists is not finite; a later
+/// Rejects the update if a number that `gradients.protocol.finite` lists is not finite; a later
 /// step then raises its error.
 void settle_finite_checks(StepGradients& gradients, DeferredCheck& deferred);
 

@@ -8,11 +8,11 @@
 
 namespace ikebana::detail {
 
-/// What a mechanism may have besides its hooks. `each_number(visit)` calls `visit(tensor)` for
-/// every tensor that a step reads and that is neither a master weight, nor a buffer of the model,
-/// nor listed by `state`. `set_numbers(rate)`, before a step that is replayed, sets those that the
-/// host changes from step to step. `end_replay()` does what else the host does in a step, unless a
-/// check of that step raised. An optimizer without `each_number` cannot be recorded.
+/// A member that a mechanism may have besides its hooks. `each_number(visit)` calls `visit(tensor)`
+/// for every tensor that a step reads and that is neither a master weight, nor a buffer of the
+/// model, nor listed by `state`. `set_numbers(rate)`, before a step that is replayed, sets those
+/// that the host changes from step to step. `end_replay()` does what else the host does in a step,
+/// unless a check of that step raised. An optimizer without `each_number` cannot be recorded.
 struct NumberVisitor {
   void operator()(const at::Tensor&) const {}
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What a step gives optimizers of the recipe's schedule: the `rate` of step.hpp.
+// The rate that a step gives optimizers, from the recipe's schedule: the `rate` of step.hpp.
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ namespace ikebana {
 template <class Schedule>
 class StepRate {
  public:
-  /// Of step `step`, from 0; keeps a reference to the schedule's mechanism.
+  /// The rate of step `step`, from 0; keeps a reference to the schedule's mechanism.
   StepRate(const Schedule& schedule, std::int64_t step) : schedule_(&schedule), step_(step) {}
 
   /// The learning rate of this step for a base learning rate.
@@ -41,7 +41,7 @@ double momentum_of(const Rate& rate, double base) {
 namespace detail {
 
 using ikebana::momentum_of;
-/// The attempted steps before this one; -1 where `rate` does not know it.
+/// The attempted steps before this one; -1 if `rate` does not know it.
 template <class Rate>
 std::int64_t step_of(const Rate& rate) {
   if constexpr (requires { rate.step(); }) return rate.step();
@@ -78,9 +78,9 @@ class RateRef {
   std::int64_t step_;
 };
 
-/// What an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)` calls
-/// `visit(lr)` with the learning rate of each group, then that of the other parameters. Of one that
-/// has none, that of its `base_lr`.
+/// A member that an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)`
+/// calls `visit(lr)` with the learning rate of each group, then that of the other parameters. For
+/// an optimizer without it, calls `visit` with the rate of its `base_lr`.
 template <class Optimizer, class Rate, class Visit>
 void each_rate(const Optimizer& optimizer, const Rate& rate, const Visit& visit) {
   if constexpr (requires { optimizer.each_rate(rate, visit); }) optimizer.each_rate(rate, visit);

@@ -1,5 +1,5 @@
 #pragma once
-// What of a model no MemoryCounter counts.
+// The memory of a model that no MemoryCounter counts.
 #include <ikebana/model.hpp>
 
 namespace ikebana::detail {

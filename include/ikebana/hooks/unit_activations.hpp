@@ -1,5 +1,5 @@
 #pragma once
-// What the forward of each unit leaves for backward, in bytes.
+// Counts the bytes that the forward of each unit leaves for backward.
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -13,7 +13,7 @@ namespace ikebana::detail {
 /// to the root, which is number 0.
 class UnitActivations {
  public:
-  /// What is to be remembered from the beginning of a unit to its end.
+  /// The numbers to be remembered from the beginning of a unit to its end.
   struct Outer {
     std::int64_t before, of_inner;
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Which unit computes: in forward the one that runs, in backward the one whose forward has made the
-// node.
+// Finds the unit that computes: in forward the one that runs, in backward the one whose forward has
+// made the node.
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/hooks/unit_activations.hpp>
 #include <optional>
@@ -20,9 +20,9 @@ class UnitNodes {
 
   void begin_forward() noexcept { running_.clear(), ended_.clear(); }
   void begin(std::size_t unit, UnitActivations::Outer bytes);
-  /// The innermost one ends; no value: none runs.
+  /// Ends the innermost unit that runs; no value: no unit runs.
   std::optional<Running> end();
-  /// In this phase; 0: no unit's.
+  /// The unit that computes in this phase; 0: no unit does.
   std::size_t unit(Phase phase) const noexcept;
 
  private:

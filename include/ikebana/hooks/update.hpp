@@ -1,5 +1,5 @@
 #pragma once
-// How an optimizer is asked for its update, and how the update is undone.
+// Asks an optimizer for its update, and undoes the update.
 #include <ikebana/detail/flag_copy.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/update_copies.hpp>
@@ -13,7 +13,7 @@ namespace ikebana::detail {
 /// reads the flag.
 bool rejected(const StepGradients& gradients);
 
-/// True for an optimizer that divides by `StepGradients::divisor` itself, changes nothing where
+/// True for an optimizer that divides by `StepGradients::divisor` itself, changes nothing if
 /// `found_inf` is set, and puts back in `abort` what a failed update changed. The library's
 /// optimizers declare it.
 template <class Optimizer>
@@ -79,10 +79,10 @@ class Update {
     rejected_.reset();
     undo(optimizer, masters);
   }
-  /// If the device rejected the last update, it has put back its tensors: now those of the host and
-  /// numbers are put back too, and what the update created is dropped; the policy's values stay,
-  /// which a user may have changed since. Called before the optimizer's state is used. Waits for
-  /// that update. Throws BadModel where a state could not be put back.
+  /// If the device rejected the last update, it has put back its tensors: this puts back tensors on
+  /// the host and numbers too, and drops what the update created. The policy's values stay, since a
+  /// user may have changed them. Called before the optimizer's state is used. Waits for that
+  /// update. Throws BadModel if a state could not be put back.
   void settle(Optimizer& optimizer, const Masters& masters) {
     if (rejected_) {
       const bool rejected = rejected_->wait();
@@ -146,11 +146,11 @@ class Update {
   StateDict kept_;       // what `state` listed: tensors themselves, and numbers as they were
   bool is_kept_ = false, keeps_copies_ = false;
   std::string lost_;                  // what an undone update left in the state
-  std::optional<FlagCopy> rejected_;  // of the last update, where only the device knows
+  std::optional<FlagCopy> rejected_;  // of the last update, if only the device knows
 };
 
-/// One that does all of that itself. Fused operators read a Float divisor, so a Double one is
-/// applied here.
+/// An optimizer that does all of that itself. Fused operators read a Float divisor, so a Double one
+/// is applied here.
 template <class Optimizer>
   requires takes_divisor<Optimizer>
 class Update<Optimizer> {
