@@ -10,7 +10,7 @@ namespace ikebana::detail {
 template <class F>
 concept maker = !refuse::module_type<std::remove_cvref_t<F>> && std::is_invocable_v<F&> &&
                 !std::is_void_v<std::invoke_result_t<F&>>;
-/// What a maker returns. Clang asks for it before it asks whether there is a maker.
+/// The model that a maker returns. Clang asks for it before it asks whether there is a maker.
 template <class F>
 struct made_by {};
 template <maker F>
@@ -86,7 +86,7 @@ consteval auto given() {
   else return refuse::is<refuse::Nothing>{};
 }
 
-/// True if a policy that needs a value was given one.
+/// Refuses a policy that needs a value and was given none.
 template <class Policy, class... Given>
 struct valued {
   static constexpr bool has_value = has_default<Policy> || times<Policy, Given...> != 0;

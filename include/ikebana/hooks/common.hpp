@@ -72,7 +72,7 @@ struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
   /// `next(args...)` computes the unit. `next.owned()` is a copy of it that may be called later,
-  /// with other tensors; Observe has no such copy, since a recipe may have several.
+  /// with other tensors; a mechanism on observe, of which there may be several, is given none.
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
     return next(std::forward<Args>(args)...);
@@ -105,8 +105,8 @@ struct GatherHooks {
   void begin_gather(const Unit&, const Tensors& /*masters*/) {}
   /// 4. Finishes what was begun, or does all of it. What it returns may outlive the mechanism.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
-  /// 8. Given one gradient for each parameter, or an undefined tensor, returns the gradients of the
-  /// master weights. If they arrive later, they are undefined, and `finish_reductions` adds them.
+  /// 8. Given one gradient for each parameter, undefined if there is no gradient, returns those of
+  /// the master weights. If they arrive later, they are undefined: `finish_reductions` adds them.
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
 };
 /// The base of axes that also decide what is stored.

@@ -24,7 +24,8 @@ at::Tensor any_non_finite(const Gradients& gradients, at::Tensor one = {}) {
   }
   return found;
 }
-/// Does so for a step's gradients, in the windows of their storage.
+/// Returns one float, 1 if a gradient of a step is not finite; reads them in the windows of their
+/// storage.
 at::Tensor any_non_finite(const StepGradients& gradients);
 /// Returns one float, 1 if a number (one element, Float or Double) is not finite.
 at::Tensor non_finite_flag(StepGradients& gradients, const at::Tensor& number);
