@@ -1,7 +1,7 @@
 #pragma once
 // The engine's hooks: a step calls them on mechanisms of the library's own policies. A policy of a
-// user's own seldom needs one. Each base has the hooks of one axis and is a base of the axis's public one in
-// hooks.hpp; the numbers are the steps of step.hpp.
+// user's own seldom needs one. Each base has the hooks of one axis and is a base of the axis's
+// public one in hooks.hpp; the numbers are the steps of step.hpp.
 #include <exception>
 #include <ikebana/hooks/common.hpp>
 #include <ikebana/ranks/step_calls.hpp>
