@@ -130,8 +130,8 @@ template <class Core, class Batch, class... Others>
 using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch, Others...>())::type;
 
 /// Returns what `step` was given, with bare tensors for `std::tuple<at::Tensor>` if the loss takes
-/// them. If a step may be repeated, a range that makes its batches while they are read is read once,
-/// and its batches are kept.
+/// them. If a step may be repeated, a range that makes its batches while they are read is read
+/// once, and its batches are kept.
 template <class Core, class Batch>
 decltype(auto) unwrapped(const Batch& batch) {
   if constexpr (takes_bare_tensors<Core, Batch>) {
