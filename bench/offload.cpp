@@ -23,7 +23,7 @@ constexpr int rounds = 3, warm_up = 2, steps = 5;
 constexpr double time_bar = 1.25, memory_bar = 0.5;
 const GPTConfig config{.layers = 12, .width = 512, .heads = 8, .context = 64};
 
-/// What one process measured.
+/// The measurements of one process.
 struct Figures {
   double milliseconds = 0, peak = 0, loss = 0;  // the peak in MiB, resident
 };

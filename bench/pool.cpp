@@ -82,7 +82,7 @@ GPT model() {
   return GPT(config);
 }
 
-/// The third step: the state of the optimizer is there, and gradients are those of the second.
+/// Traces the third step: the optimizer's state exists, and gradients are left from the second.
 std::vector<Event> trace_of_step() {
   c10::SetCPUAllocator(&TraceRecorder::get(), 255);
   std::vector<Event> events;

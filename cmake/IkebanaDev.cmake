@@ -26,8 +26,8 @@ if(IKEBANA_BUILD_TESTS OR IKEBANA_BUILD_BENCH)
   set(IKEBANA_ORACLE ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/test/oracle.py)
 endif()
 
-# With a sanitizer only tests that run the library's code are built; it has no use for those of
-# compilers' messages, projects outside and instruction counts.
+# With a sanitizer only tests that run the library's code are built, not the tests of compilers'
+# messages, projects outside and instruction counts.
 set(IKEBANA_SANITIZED OFF)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(IKEBANA_SANITIZED ON)

@@ -28,7 +28,7 @@ inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Te
   return true;
 }
 
-/// The same for named tensors, such as a state.
+/// Compares named tensors, such as a state.
 inline bool same_state(const std::map<std::string, at::Tensor>& a,
                        const std::map<std::string, at::Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {

@@ -75,7 +75,7 @@ class Saving {
   std::size_t bytes_ = 0;
 };
 
-/// On a CPU, where this runs in small, the kernels of the other contestants.
+/// On a CPU, on which this runs in small, it uses the kernels of the other contestants.
 const Precision<BF16> bf16{.cpu_products = CPUProducts::Native};
 
 template <class Choice>

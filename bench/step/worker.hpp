@@ -31,7 +31,7 @@ extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<doubl
 
 namespace bench {
 
-/// Bytes of a step, without those in use before it: at the end of forward, and at the peak.
+/// The bytes of a step, without the bytes in use before it: at the end of forward, and at the peak.
 struct Bytes {
   std::int64_t kept = 0, peak = 0;
 };

@@ -11,7 +11,7 @@
 using namespace ikebana;
 namespace nn = torch::nn;
 
-/// Gymnasium's CartPole-v1, `n` carts at once, each of which starts anew when its pole has fallen.
+/// Gymnasium's CartPole-v1, `n` carts at once, each of which starts again when its pole has fallen.
 struct Carts {
   at::Tensor state;  // (n, 4): place, speed, angle, and the angle's speed
   explicit Carts(std::int64_t n) : state(start(n)) {}

@@ -126,7 +126,8 @@ class Comparison : public ikebana::bridge::OperatorMode {
     return "";
   }
 
-  /// What oneDNN keeps of a recurrent layer was found by measuring: it is right but for a page.
+  /// The rule for what oneDNN keeps of a recurrent layer was found by measuring: it is exact up to
+  /// one page of memory.
   static bool is_workspace(const OperatorCall& call, std::size_t i, const Outcome& real,
                            const Outcome& fake) {
     return i == 3 && call.name().name == "aten::mkldnn_rnn_layer" &&

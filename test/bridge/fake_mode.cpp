@@ -1,4 +1,5 @@
-// What a program sees of fake tensors: their lifetimes, what may be read, and what is refused.
+// Tests what a program sees of fake tensors: their lifetimes, what may be read, and what is
+// refused.
 #include "fake_law.hpp"
 
 namespace test::fake {

@@ -43,7 +43,8 @@ namespace gpu {
 
 namespace optimizers_parts {
 
-/// Whether everything in `before` is the same in `after`. Moments may have been made since.
+/// Returns whether everything in `before` is unchanged in `after`. Moments may have been made
+/// since.
 bool keeps(const StateDict& before, StateDict after) {
   std::erase_if(after, [&](const auto& item) { return !before.count(item.first); });
   return test::same_state(before, after);

@@ -100,7 +100,7 @@ void go_on(T& trainer, Outcome& outcome) {
   outcome.state = trainer.state();
 }
 
-/// The same by a loop of steps, which compiles in half the time and must equal `fit`.
+/// Trains by a loop of steps, which compiles in half the time and must equal `fit`.
 template <class T>
 void go_on_by_hand(T& trainer, Outcome& outcome) {
   Epoch epoch{.loss = 0};
@@ -142,8 +142,8 @@ void fails_whole(T& trainer) {
   CHECK(difference(kept_by_failure(trainer.state()), before) == "");
 }
 
-/// `make` and `plainer` make trainers from the same weights; the second has none of the policies
-/// that change only where and when things are computed.
+/// `make` and `plainer` make trainers from the same weights; the second lacks the policies that
+/// change only where and when things are computed.
 template <class Make, class Plainer>
 void laws_hold(Make make, Plainer plainer) {
   data();  // draws random numbers

@@ -20,7 +20,7 @@ struct Double {
   bool allow_unused_units = false;
 };
 
-/// What was gathered and released. Shared with the memory, which may outlive the mechanism.
+/// Records what was gathered and released. Shared with the memory, which may outlive the mechanism.
 struct Gathered {
   std::map<std::size_t, std::int64_t> here;  ///< units whose memory exists, and how often
   std::size_t most_here = 0;                 ///< at a time
@@ -60,7 +60,7 @@ inline at::Tensor unit_memory(std::int64_t bytes, std::size_t unit,
   return at::from_blob(memory, {bytes}, release, at::kByte);
 }
 
-/// How the parameters of a unit are cut: each by rows, as evenly as whole rows can be.
+/// Cuts the parameters of a unit: each by rows, as evenly as whole rows can be.
 class Cut {
  public:
   Cut(const ikebana::Tensors& full, std::int64_t size) : size_(size) {

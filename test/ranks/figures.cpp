@@ -1,5 +1,5 @@
-// What several ranks report is one figure: of evaluations, metrics and fit, over data of which each
-// reads its part.
+// Tests that several ranks report one figure: of evaluations, metrics and fit, over data of which
+// each reads its part.
 #include "test.hpp"
 
 #include <unistd.h>

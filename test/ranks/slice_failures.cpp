@@ -16,7 +16,7 @@ struct Means {
   std::shared_ptr<Fuse> fuse = std::make_shared<Fuse>(Fuse::None);
   std::vector<Group> groups = {};
 };
-/// What a policy of a user's own does on one rank alone.
+/// Says what a policy of a user's own does on one rank alone.
 enum class Alone { ErasesGradient, Rejects };
 struct Decides {
   using axis = axis::clip;
@@ -129,7 +129,7 @@ class Breaks : public Wire {
     return Wire::all_gather(own);
   }
 };
-/// Each exchange of a step fails on one rank, those of the update included.
+/// Each exchange of a step fails on one rank, the update's exchanges included.
 template <class O>
 void fails_at_exchanges(const O& optimizer) {
   CAPTURE(ikebana::detail::type_name<O>());

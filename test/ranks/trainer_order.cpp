@@ -59,7 +59,7 @@ Told told(const F& f) {
   const std::string text = message_of<Error>(f);
   return {text, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
 }
-/// What `f(trainers, rank)` throws on each rank.
+/// Returns what `f(trainers, rank)` throws on each rank.
 template <class How, class F>
 std::vector<Told> all_told(std::int64_t ranks, const F& f) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());

@@ -17,7 +17,7 @@ void add(Gradients& to, const Gradients& more) {
   for (std::size_t i = 0; i < to.size(); ++i)
     if (to[i].defined()) to[i] = to[i] + more[i];
 }
-/// Of this part of the mean over `count` items.
+/// Returns the gradients of this part of the mean over `count` items.
 Gradients gradients_of(Counted& model, const Rows& rows, std::int64_t count) {
   model->zero_grad();
   (model->loss(plain, rows).sum / count).backward();

@@ -151,7 +151,7 @@ TEST_CASE("fit: a state without the validation's position leaves the loader wher
   CHECK(here[1].validation->loss == there[1].validation->loss);
 }
 
-/// What is written to stderr while this lives.
+/// Collects what is written to stderr while this exists.
 class StderrText {
  public:
   StderrText() : kept_(::dup(2)) {

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to a value of a policy that changes between two steps: it is obeyed, or refused.
+// Helpers to test a value of a policy that changes between two steps: it is obeyed, or refused.
 #include "compare.hpp"
 
 namespace test::between_steps {

@@ -63,7 +63,7 @@ void leaves_a_step(int threads, std::int64_t steps, const Policies&... policies)
                                       if (error == nullptr) trainer.restore(before);
                                     });
   CHECK(undone > 300);
-  // Where other threads cannot be given work for want of memory, the one that asks does all.
+  // If other threads cannot be given work for want of memory, the thread that asks does all.
   if (threads == 1) CHECK(allocations == undone);
   else CHECK(allocations > undone);
   at::set_num_threads(before_this);

@@ -1,5 +1,5 @@
-// What PyTorch's losses get wrong silently, or refuse in other words, is an error that names the
-// cure; under autocast each loss is computed in single precision.
+// Tests that an error names the cure for what PyTorch's losses get wrong silently, or refuse in
+// other words; under autocast each loss is computed in single precision.
 #include "test.hpp"
 
 #include "compare.hpp"

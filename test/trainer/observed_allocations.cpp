@@ -17,7 +17,7 @@ auto fresh(const Policies&... policies) {
   return Trainer{Text(false), SGD{.lr = 0.1}, policies...};
 }
 
-/// How often a later step calls operator new on this thread.
+/// Counts how often a later step calls operator new on this thread.
 template <class... Policies>
 int allocations(const Policies&... policies) {
   auto trainer = fresh(policies...);

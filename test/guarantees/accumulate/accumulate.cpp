@@ -16,8 +16,8 @@ torch::nn::Sequential net() {
   });
 }
 
-/// The same objective without `count`: its counts are known only after the last forward. They
-/// alternate between numbers on the host and tensors.
+/// This objective has no `count`: its counts are known only after the last forward. They alternate
+/// between numbers on the host and tensors.
 struct Late {
   CrossEntropyLoss options;
   int calls = 0;

@@ -1,4 +1,4 @@
-// What `estimate` says of recipes that offload.
+// Tests what `estimate` says of recipes that offload.
 #include "test.hpp"
 
 #include <ikebana.hpp>
