@@ -20,8 +20,7 @@ namespace nn = torch::nn;
 
 constexpr std::int64_t letters = 8, pause = 8, question = 9, symbols = 10, length = 8;
 
-/// (rows, length) symbols, and the symbols that follow; `crosses` marks those which an earlier
-/// chunk has shown.
+/// (rows, length) symbols and the next ones; `crosses` marks what an earlier chunk has shown.
 struct Chunk {
   at::Tensor input, target, crosses;
 };

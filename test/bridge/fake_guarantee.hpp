@@ -1,5 +1,5 @@
 #pragma once
-// The law of fake tensors: whatever operator a computation calls, its kernel and the fake mode
+// Guarantees of fake tensors: whatever operator a computation calls, its kernel and the fake mode
 // return the same layouts and allocate the same bytes.
 #include <ikebana/fake/shape_rules.hpp>
 #include "test.hpp"

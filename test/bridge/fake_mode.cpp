@@ -1,6 +1,6 @@
 // Tests what a program sees of fake tensors: their lifetimes, what may be read, and what is
 // refused.
-#include "fake_law.hpp"
+#include "fake_guarantee.hpp"
 
 namespace test::fake {
 namespace {

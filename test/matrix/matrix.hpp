@@ -145,7 +145,7 @@ void fails_whole(T& trainer) {
 /// `make` and `plainer` make trainers from the same weights; the second lacks the policies that
 /// change only where and when things are computed.
 template <class Make, class Plainer>
-void laws_hold(Make make, Plainer plainer) {
+void guarantees_hold(Make make, Plainer plainer) {
   data();  // draws random numbers
   Outcome outcome, plain, resumed;
   auto trainer = make();

@@ -6,7 +6,7 @@ namespace test::ranks::slice_updates {
 
 using namespace ikebana;
 
-/// Parameters, and their gradients in each step; undefined if there is none.
+/// Parameters, and their gradients in each step; undefined if it has no gradient.
 struct Work {
   Tensors parameters;
   std::vector<Tensors> gradients;

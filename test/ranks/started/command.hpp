@@ -46,7 +46,7 @@ inline std::string mpirun(const std::string& command) {
   return "timeout 60 mpirun --oversubscribe --mca plm isolated" + root + " -np 2 " + command;
 }
 
-/// Runs torchrun by the Python that has torch; returns an empty text if there is none.
+/// Runs torchrun by the Python that has torch; returns an empty text if none has it.
 inline std::string torchrun(const std::string& arguments) {
   const auto root = std::filesystem::path(__FILE__).parent_path() / "../../..";
   const char* named = std::getenv("IKEBANA_ORACLE");
