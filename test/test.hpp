@@ -49,7 +49,7 @@ inline double worst_relative(const std::vector<at::Tensor>& a, const std::vector
   return scale == 0 ? difference : difference / scale;
 }
 
-/// The message of the exception of type E that `f` throws; an empty string where it throws none.
+/// The message of the exception of type E that `f` throws; an empty string if it throws none.
 template <class E = std::exception, class F>
 std::string message_of(F&& f) {
   try {

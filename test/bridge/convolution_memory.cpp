@@ -9,7 +9,7 @@ namespace test::convolution_memory {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// The most bytes beyond those before, when it is called again.
+/// Returns the peak of a second call, beyond the bytes in use before it.
 template <class F>
 double peak_of(const F& f) {
   ikebana::bridge::MemoryCounter counter(at::kCPU);

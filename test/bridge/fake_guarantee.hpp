@@ -68,7 +68,7 @@ Outcome outcome(const ikebana::bridge::MemoryCounter& memory, const Tensors& arg
 }
 
 /// Computes each operator, and runs it on fake tensors, too. What kernels allocate besides their
-/// results is compared where a rule says it: within half of it and 256 KiB, since scratchpads of
+/// results is compared if a rule says it: within half of it and 256 KiB, since scratchpads of
 /// oneDNN have a fixed part.
 class Comparison : public ikebana::bridge::OperatorMode {
  public:
@@ -207,7 +207,7 @@ inline std::vector<Case> joined(const std::vector<std::vector<Case>>& lists) {
   for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
   return all;
 }
-/// Forward, and backward where there is one.
+/// Calls forward, and backward if there is one.
 inline void run(const Case& one, const Make& make) {
   const Tensors results = one.compute(make);
   Tensors roots, ones;

@@ -197,7 +197,7 @@ inline void check_near(Apart limit, const Trace& a, const Trace& b) {
   CHECK(found.parameters <= limit.parameters);
 }
 
-/// Guarantees of a recipe that its losses and weights on the device equal those on the CPU up to
+/// Checks for a recipe that its losses and weights on the device equal those on the CPU up to
 /// rounding.
 template <class... Policies>
 void follows_the_cpu(Apart limit, Policies... policies) {

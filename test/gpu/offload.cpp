@@ -103,7 +103,7 @@ namespace gpu {
 
 namespace offload_parts {
 
-/// The third step's, on the simulated device, whose allocator keeps nothing.
+/// Returns the third step's memory, on the simulated device, whose allocator keeps nothing.
 template <class... Policies>
 Memory memory_of_step(Copies& copies, Policies... policies) {
   Net model = net();

@@ -4,7 +4,7 @@
 #include "own_momentum.hpp"
 
 namespace gpu {
-/// The state of optimizers holds NaN where no update uses it, and an update uses that of one
+/// The state of optimizers holds NaN while no update uses it, and an update uses that of one
 /// parameter at a time.
 struct HiddenState {
   using axis = ikebana::axis::offload;

@@ -14,7 +14,7 @@ struct Agreement {
   double losses = 0;   // relative; 0: the same bits in all that a row compares
   double weights = 0;  // norm of the difference over the norm of the change by training
   std::string reason = {};
-  std::string twin = {};  // what Python does as ikebana does it, where it has its own way
+  std::string twin = {};  // what Python does as ikebana does it, if it has its own way
 };
 inline const Agreement bits;
 inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)}; }

@@ -7,7 +7,7 @@
 namespace parity {
 
 /// Leaves out the warnings that an operator has no deterministic algorithm: a row that depends on
-/// the order of additions is told by its results.
+/// its results show the order of additions.
 struct FewerWarnings : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     if (warning.msg().find("deterministic") == std::string::npos)

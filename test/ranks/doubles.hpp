@@ -196,7 +196,7 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     }
     return full;
   }
-  /// In the order of ranks; undefined where no rank has one.
+  /// In the order of ranks; undefined if no rank has one.
   at::Tensor sum_of_ranks(const at::Tensor& own, const at::Tensor& like) {
     const auto all = values.wire->exchange(own.defined() ? Wire::bytes_of(own) : std::string());
     at::Tensor sum;

@@ -1,5 +1,5 @@
 // Ranks as processes, over a store of TCP and Gloo: the program runs itself. They train as one rank
-// does, and where one of them ends, stops or goes another way, the others end with an error.
+// does, and if one of them ends, stops or goes another way, the others end with an error.
 #include "test.hpp"
 
 #include <csignal>

@@ -46,7 +46,7 @@ inline torch::nn::Linear linear() {
 
 using Words = std::vector<const char*>;
 
-/// Empty if `f` throws an E whose message has all these words, else what is wrong.
+/// Returns an empty text if `f` throws an E whose message has all these words, else what is wrong.
 template <class E, class F>
 std::string told(F&& f, const Words& words) {
   std::string message;

@@ -1,5 +1,5 @@
 #pragma once
-// A model that runs out of memory where a microbatch has more rows than there is room for.
+// A model that runs out of memory if a microbatch has more rows than there is room for.
 #include "compare.hpp"
 
 namespace test {

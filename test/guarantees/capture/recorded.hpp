@@ -148,7 +148,7 @@ class Replayed : public Stepped<Model, Policies...> {
   Rows batch_;
 };
 
-/// Guarantees for one recipe that nothing that a recorded step reads is frozen, and that a replay
+/// Checks for one recipe that nothing that a recorded step reads is frozen, and that a replay
 /// with another batch is the step that follows. After the recorded step the parameters differ from
 /// those of an ordinary one by no more than `bound` of the largest. If that is 0, no bit differs,
 /// in further steps either.
