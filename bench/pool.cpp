@@ -1,6 +1,6 @@
 // Measures MemPool: the allocations of one training step of a GPT, replayed through LibTorch's CPU
 // allocator and through a pool, without and with a first touch of each page; and the step itself.
-// Interleaved, one thread. Returns 1 where the replay with touched pages is less than twice as
+// Interleaved, one thread. Returns 1 if the replay with touched pages is less than twice as
 // fast.
 #include <c10/core/CPUAllocator.h>
 #include <chrono>

@@ -45,7 +45,7 @@ if(IKEBANA_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
       ${IKEBANA_CCACHE})
 endif()
 
-# Most programs of tests are compiled by clang++ where there is one beside g++, since it takes half
+# Most programs of tests are compiled by clang++ if there is one beside g++, since it takes half
 # the time and the memory; the others, and the library, by g++. Precompiled headers are each
 # compiler's own. Older versions do not capture structured bindings, newer ones mangle names of
 # LibTorch in another way.

@@ -43,7 +43,7 @@ class Saving {
     const double both = since(begin);
     return std::to_string(call) + " " + std::to_string(both);
   }
-  /// Seconds of a copy to the host's memory, pinned where there is a device; and the bytes.
+  /// Seconds of a copy to the host's memory, pinned if there is a device; and the bytes.
   std::string copy() {
     if (state_.empty()) prepare();
     bench::synchronize(device_);

@@ -8,7 +8,7 @@
 //   pad_sequence in a collate_fn, and a mask                  Ragged, and pad in the model
 //   tones_loss + 5 * stars_loss, each a mean                  Loss::terms, the last with a scale
 //   loss / 4 of each microbatch, wrong where counts differ    Accumulate<4>, and count
-//   F.mse_loss(stars[rated], ...), NaN where none has stars   a sum over none, and a count of 0
+//   F.mse_loss(stars[rated], ...), NaN if none has stars   a sum over none, and a count of 0
 #include <torch/torch.h>
 
 #include <cmath>

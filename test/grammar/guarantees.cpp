@@ -133,7 +133,7 @@ static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<obse
 static_assert(same<compose_t<Without<axis::clip>, AdamW>, compose_t<>>);
 
 // An axis of a user's own follows all others, in the order in which policies name them; it takes
-// many policies where it says so, and is absent from a recipe without it.
+// many policies if it says so, and is absent from a recipe without it.
 struct first_axis : axis::own {};
 struct second_axis : axis::own {
   static constexpr bool many = true;

@@ -9,7 +9,7 @@ namespace test::ranks::slice_failures {
 
 enum class Fuse { None, BeforeMessages, WithinMessages, AfterMessages };
 /// An optimizer of one's own that needs whole parameters: subtracts `lr` times the sum of all means
-/// of gradients from each element. Throws in an update where the fuse is set.
+/// of gradients from each element. Throws in an update if the fuse is set.
 struct Means {
   using axis = axis::optimizer;
   double lr = 0.1;

@@ -1,5 +1,5 @@
 // Several trainers of one process group that ranks make or step in another order: one error on all
-// ranks, long before the time limit, which says where each waits; and no error where they only
+// ranks, long before the time limit, which says where each waits; and no error if they only
 // wait.
 #include "test.hpp"
 

@@ -91,7 +91,7 @@ struct ByHand {
   at::ScalarType autocast;
   double scale;
 
-  /// The values of a trainer's state; in BF16 where they are matrices and `narrow` is set.
+  /// The values of a trainer's state; in BF16 if they are matrices and `narrow` is set.
   ByHand(Form form, const StateDict& state, at::ScalarType type, bool narrow, double by)
       : model(made(form)), autocast(type), scale(by) {
     const at::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-// LibTorchOptimizer: the bits of LibTorch's own loop, undone where a step fails or is rejected.
+// LibTorchOptimizer: the bits of LibTorch's own loop, undone if a step fails or is rejected.
 #include "test.hpp"
 
 #include "libtorch.hpp"
