@@ -59,7 +59,7 @@ struct NetImpl : torch::nn::Module {
   }
 
  private:
-  /// From rows as images of 2 channels to 4 channels of 2 x 2.
+  /// Maps rows as images of 2 channels to 4 channels of 2 x 2.
   static torch::nn::Conv2dOptions convolution() {
     return torch::nn::Conv2dOptions(2, 4, 3).stride({2, 1}).padding(1);
   }

@@ -21,7 +21,8 @@ inline std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// True if the device still computes: after some errors CUDA does not, until the process ends.
+/// Returns true if the device still computes: after some errors CUDA does not, until the process
+/// ends.
 inline bool is_usable(c10::Device device) {
   try {
     return at::ones({}, device).add(1).item<double>() == 2;

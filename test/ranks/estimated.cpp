@@ -13,7 +13,7 @@ namespace test::ranks::estimated {
 using One = Trainer<Counted, AdamW>;
 auto maker = [] { return make<Counted>(); };
 
-/// In how many parts parameters, gradients and moments are cut.
+/// Says in how many parts parameters, gradients and moments are cut.
 struct Cut {
   std::int64_t parameters, gradients, state;
 };

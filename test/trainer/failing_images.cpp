@@ -11,7 +11,7 @@ namespace test::failing_images {
 using namespace ikebana;
 namespace nn = torch::nn;
 
-/// Without a convolution: oneDNN goes on by other means if an allocation of its own fails.
+/// Has no convolution: oneDNN goes on by other means if an allocation of its own fails.
 struct BlockImpl : nn::Module {
   at::Tensor scale = register_parameter("scale", at::linspace(0.5, 2, 100).view({1, 4, 5, 5}));
   modules::BNReLU2d norm{4};

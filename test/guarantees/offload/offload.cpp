@@ -43,7 +43,7 @@ TEST_CASE("offload changes no bit, whatever a unit does") {
 
 const Precision<BF16Weights> bf16_weights{.allow_unused_units = true};
 
-/// With these policies, too; on rows that are cut unevenly if they are cut.
+/// Trains with these policies, too; on rows that are cut unevenly if they are cut.
 template <class Policy, class... Policies>
 void changes_no_bit(const Policies&... policies) {
   INFO(ikebana::detail::type_name<Choices<Policy, Policies...>>());

@@ -70,7 +70,7 @@ struct Harm {
     log.line("event", signal == SIGKILL ? "kill" : "stop");
     std::raise(signal);
   }
-  /// By a thread, wherever this one is then.
+  /// Sends the signal by a thread, wherever this one is then.
   void strike_later(int signal) {
     std::thread([this, signal] {
       std::this_thread::sleep_for(plan.delay);
