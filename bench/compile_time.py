@@ -36,7 +36,7 @@ FEW_HEADERS = """#include <torch/nn/modules/linear.h>
 #include <ikebana/trainer.hpp>
 """
 PROGRAMS = ("torch", "umbrella", "by_hand", "smallest", "few", "first", "rich", "fsdp")
-# Of the ratio to `torch`, by g++ -O2: header-only, compiled.
+# The bounds of the ratio to `torch`, by g++ -O2: header-only, compiled.
 LIMITS = {"umbrella": (1.35, 1.2), "smallest": (2.0, 1.65), "first": (2.5, 1.85),
           "rich": (2.9, 2.1), "fsdp": (3.5, 2.6)}
 TEXT = {"smallest": (370, 200)}  # kB

@@ -100,7 +100,7 @@ double seconds_of(const Problem& problem, Form form) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// In MiB, without the memory that was in use before.
+/// Returns MiB, without the memory that was in use before.
 double peak_of(const Problem& problem, Form form) {
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const auto before = counter.now();

@@ -1,8 +1,8 @@
 // Measures Offload on a CPU: the time of a step and the resident memory of a GPT of 38 million
 // parameters, with what is offloaded in memory of the host and in files. Each contestant is a
 // process of its own, run in turn; one thread. With `dropped`, the pages of files leave the
-// system's cache before each step. Returns 1 where a loss differs, where files keep half of what
-// can leave in memory, or where a step takes over 1.25 times as long.
+// system's cache before each step. Returns 1 if a loss differs, if files keep half of what
+// can leave in memory, or if a step takes over 1.25 times as long.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +23,7 @@ constexpr int rounds = 3, warm_up = 2, steps = 5;
 constexpr double time_bar = 1.25, memory_bar = 0.5;
 const GPTConfig config{.layers = 12, .width = 512, .heads = 8, .context = 64};
 
-/// What one process measured.
+/// The measurements of one process.
 struct Figures {
   double milliseconds = 0, peak = 0, loss = 0;  // the peak in MiB, resident
 };

@@ -1,6 +1,6 @@
 // Measures MemPool: the allocations of one training step of a GPT, replayed through LibTorch's CPU
 // allocator and through a pool, without and with a first touch of each page; and the step itself.
-// Interleaved, one thread. Returns 1 where the replay with touched pages is less than twice as
+// Interleaved, one thread. Returns 1 if the replay with touched pages is less than twice as
 // fast.
 #include <c10/core/CPUAllocator.h>
 #include <chrono>
@@ -82,7 +82,7 @@ GPT model() {
   return GPT(config);
 }
 
-/// The third step: the state of the optimizer is there, and gradients are those of the second.
+/// Traces the third step: the optimizer's state exists, and gradients are left from the second.
 std::vector<Event> trace_of_step() {
   c10::SetCPUAllocator(&TraceRecorder::get(), 255);
   std::vector<Event> events;

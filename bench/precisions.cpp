@@ -42,7 +42,7 @@ double seconds(const std::function<double()>& work) {
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
-/// Returns false where a precision of 16 bits takes longer than the bound.
+/// Returns false if a precision of 16 bits takes longer than the bound.
 template <class Model>
 bool measure(const char* name, const auto& config, std::int64_t rows, std::int64_t size, int rounds,
              bool native) {

@@ -26,8 +26,8 @@ if(IKEBANA_BUILD_TESTS OR IKEBANA_BUILD_BENCH)
   set(IKEBANA_ORACLE ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/test/oracle.py)
 endif()
 
-# With a sanitizer only tests that run the library's code are built; it has no use for those of
-# compilers' messages, projects outside and instruction counts.
+# With a sanitizer only tests that run the library's code are built, not the tests of compilers'
+# messages, projects outside and instruction counts.
 set(IKEBANA_SANITIZED OFF)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(IKEBANA_SANITIZED ON)
@@ -45,7 +45,7 @@ if(IKEBANA_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
       ${IKEBANA_CCACHE})
 endif()
 
-# Most programs of tests are compiled by clang++ where there is one beside g++, since it takes half
+# Most programs of tests are compiled by clang++ if there is one beside g++, since it takes half
 # the time and the memory; the others, and the library, by g++. Precompiled headers are each
 # compiler's own. Older versions do not capture structured bindings, newer ones mangle names of
 # LibTorch in another way.

@@ -35,7 +35,7 @@ file(RELATIVE_PATH to_prefix /${pkgconfig} /)
 string(REGEX REPLACE "/$" "" to_prefix ${to_prefix})
 configure_file(cmake/ikebana.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ikebana.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ikebana.pc DESTINATION ${pkgconfig})
-# What converts weights of other formats; errors name these.
+# These scripts convert weights of other formats; errors name them.
 install(PROGRAMS scripts/pth_to_safetensors.py scripts/gguf_to_safetensors.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts)
 install(FILES scripts/gdb/ikebana.py DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts/gdb)

@@ -24,7 +24,7 @@ function(ikebana_test_environment)
                        ENVIRONMENT OMP_NUM_THREADS=${IKEBANA_TEST_THREADS})
 endfunction()
 
-# Of tests in which several ranks have the bits of one. Otherwise, on AMD's processors, MKL's
+# Prepares tests in which several ranks have the bits of one. Otherwise, on AMD's processors, MKL's
 # products of two or three rows depend on where these lie in memory: microbatches lie in a batch.
 function(ikebana_test_bits_of_ranks)
   set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT MKL_CBWR=AUTO)
@@ -106,8 +106,8 @@ ${programs}" @ONLY)
   target_precompile_headers(${name} REUSE_FROM ikebana_examples_pch)
 endfunction()
 
-# The same for sources whose declarations are in no namespace of the program: each is included, with
-# another name for its `int main()`.
+# Does this for sources whose declarations are in no namespace of the program: each is included,
+# with another name for its `int main()`.
 function(ikebana_add_global_programs_as_one name)
   foreach(source IN LISTS ARGN)
     cmake_path(GET source STEM program)

@@ -35,7 +35,7 @@ print(*find('torch').submodule_search_locations)")
   endif()
 endfunction()
 
-# The folders where LibTorch may be, those that the user names first.
+# Lists the folders where LibTorch may be; the folders that the user names come first.
 function(ikebana_libtorch_candidates result)
   set(folders)
   foreach(prefix IN LISTS CMAKE_PREFIX_PATH)
@@ -55,7 +55,7 @@ function(ikebana_libtorch_candidates result)
   set(${result} ${folders} ${venv} ${python} PARENT_SCOPE)
 endfunction()
 
-# Sets either the folder or, if there is none, the error message.
+# Sets either the folder or, if it is not found, the error message.
 function(ikebana_find_libtorch result refusal)
   if(IKEBANA_LIBTORCH)
     set(folders ${IKEBANA_LIBTORCH})

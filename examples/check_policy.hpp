@@ -46,7 +46,7 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
          (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
 }
-/// Whether two states have the same names and bits, but for names that begin with `except`.
+/// Checks that two states have the same names and bits, but for names that begin with `except`.
 inline void expect_same(StateDict a, StateDict b, const std::string& what,
                         const std::vector<std::string>& except = {}) {
   auto is_left_out = [&](const auto& item) {

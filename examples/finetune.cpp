@@ -31,8 +31,8 @@ Finetuning bf16(const Llama& llama) {
                  Observe<Memory>{}};  // the peak of each step in its report
 }
 
-/// What scripts/finetune/tokens.py writes: windows of tokens, each one longer than what a model
-/// reads of it, and the bytes that every token stands for.
+/// A file that scripts/finetune/tokens.py wrote: windows of tokens, each one longer than what a
+/// model reads of it, and the bytes that every token stands for.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path& path)

@@ -2,8 +2,8 @@
 //   ikebana-estimate --preset llama-70b --checkpoint full --precision bf16 --ranks 64
 //   ikebana-estimate llama --layers 32 --width 4096 --heads 32 --kv-heads 8 --intermediate 14336
 //       --vocab 128256 --rows 1 --length 4096 --json
-// A recipe is a type, so a program offers those that are compiled into it: `recipes` below. Other
-// recipes and models are estimated by a program of their own, in a line: `estimate<Recipe>`.
+// A recipe is a type, so a program offers the recipes that are compiled into it: `recipes` below.
+// Other recipes and models are estimated by a program of their own, in a line: `estimate<Recipe>`.
 // Exit status: 0, or 2 if the arguments cannot be used.
 #include <ikebana/estimate.hpp>
 #include <ikebana/shard.hpp>

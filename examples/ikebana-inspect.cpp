@@ -120,7 +120,7 @@ std::string text_of(const detail::StateReader::Layout& t) {
   return (name != nullptr ? name : c10::toString(t.type)) + std::string(" [") +
          c10::Join(", ", t.sizes) + "]";
 }
-/// How a tensor that two states have differs; empty if both are the same bit for bit.
+/// Returns how a tensor that two states have differs; empty if both are equal bit for bit.
 std::string difference(detail::StateReader& a, detail::StateReader& b, const std::string& name) {
   const std::string in_a = text_of(a.layout(name)), in_b = text_of(b.layout(name));
   if (in_a != in_b) return in_a + " and " + in_b;

@@ -10,7 +10,7 @@
 
 #include "text.hpp"
 
-/// What every recipe trains, and on what.
+/// The model and the data that every recipe trains.
 struct Trial {
   GPTConfig config;
   at::Tensor text;

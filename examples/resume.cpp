@@ -65,7 +65,7 @@ bool completed(pid_t pid) {
     throw Error("resume: the training failed. See its error above.");
   return WIFEXITED(status);
 }
-/// The newest step whose state is in a folder; 0 if there is none.
+/// Returns the newest step whose state is in a folder; 0 if there is no state.
 std::int64_t saved_step(const fs::path& folder) {
   std::int64_t newest = 0;
   if (!fs::exists(folder)) return newest;

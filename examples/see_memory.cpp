@@ -1,6 +1,6 @@
 // ctest:
-// Where the memory of a training goes: by phase and by unit, as a page for a browser, and as a
-// snapshot for PyTorch's tools; a leak, and where it was made.
+// Shows where the memory of a training goes: by phase and by unit, as a page for a browser, and as
+// a snapshot for PyTorch's tools; a leak, and where it was made.
 //
 // Usage: see_memory [folder], in which memory.html and memory.pickle are written.
 #include <torch/torch.h>

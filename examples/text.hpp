@@ -15,7 +15,7 @@ struct Text {
   std::int64_t size() const { return train.numel() + validation.numel(); }
 };
 
-/// How many bytes of a file or folder are read at most.
+/// The largest number of bytes that are read of a file or folder.
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
 
 inline std::string read_file(const std::filesystem::path& path,
@@ -48,7 +48,7 @@ inline std::string read_folder(const std::filesystem::path& folder) {
   return bytes;
 }
 
-/// Reads a file or a folder. Throws if there is none, or if it has fewer than `min_bytes` bytes.
+/// Reads a file or a folder. Throws if it does not exist, or has fewer than `min_bytes` bytes.
 inline Text read_text(const std::filesystem::path& path, std::int64_t min_bytes) {
   namespace fs = std::filesystem;
   if (!fs::exists(path))

@@ -26,7 +26,7 @@ Losses losses(const Config& config, const Batch& batch, Policies... policies) {
   return {before, trainer.evaluate(batches).loss};
 }
 
-/// Prints a row. False where a recipe does not lower the loss.
+/// Prints a row. Returns false if a recipe does not lower the loss.
 template <class Model, class Optimizer = AdamW, class Config, class Batch>
 bool row(const char* name, const Config& config, const Batch& batch) {
   Model model(config);

@@ -1,4 +1,5 @@
-// What calls the system, and leaves: files, processes, memory, texts.
+// The compiled form of the code that calls the system, and of small helpers: files, processes,
+// memory, texts.
 #include <ikebana/detail/impl/away.ipp>
 #include <ikebana/detail/impl/bytes.ipp>
 #include <ikebana/detail/impl/deferred_check.ipp>

@@ -10,8 +10,8 @@
 
 namespace test {
 
-/// Where there are windows, memory holds its values within them only; outside it holds NaN, and
-/// what is written there is lost.
+/// If there are windows, memory holds its values within them only; outside it holds NaN, and what
+/// is written there is lost.
 class Apart : public ikebana::StateStorage {
  public:
   using Address = const void*;

@@ -1,5 +1,5 @@
 #pragma once
-// What an error says of the memory of a step, as numbers and words.
+// Reads what an error says of the memory of a step, as numbers and words.
 #include <ikebana/estimate.hpp>
 #include <ikebana/estimate/explain.hpp>
 #include <ikebana/run/dry_step.hpp>
@@ -10,10 +10,10 @@
 
 namespace test {
 
-/// The lines of a step that follows none, or another one: the bytes of the inputs of units; the
-/// peak, where it is, and the bytes of gathered copies; and for each policy that would save memory
-/// the peak with it.
-/// `alone(f)` calls `f` while no other thread computes: a fork that finds a lock held waits for it.
+/// Returns the lines about a first step, or about a later one: the bytes of the inputs of units;
+/// the peak, where it is, and the bytes of gathered copies; and for each policy that would save
+/// memory the peak with it. `alone(f)` calls `f` while no other thread computes: a fork that finds
+/// a lock held waits for it.
 template <class Recipe, class Model, class Batch, class Alone, class... Values>
 std::string explanation(const Model& model, const Batch& batch, bool is_first, const Alone& alone,
                         Values... values) {
@@ -52,8 +52,9 @@ std::istringstream explained(const Model& model, const Batch& batch, bool is_fir
   return std::istringstream(text);
 }
 
-/// Reads the second line. The peak, and where it is, are those of an estimate. Of several ranks its
-/// unit is not compared: a hook of a gradient, as of DDP, runs in no unit's node.
+/// Reads the second line. The peak, and the phase that has it, must be equal to an estimate's. If
+/// there are several ranks, the unit is not compared, since a gradient's hook, such as DDP's, runs
+/// in no unit's node.
 inline double check_peak(std::istringstream& lines, const ikebana::Estimate& estimate,
                          double epsilon = 0.002) {
   const auto peak = static_cast<double>(estimate.peak);

@@ -28,7 +28,7 @@ inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Te
   return true;
 }
 
-/// The same for named tensors, such as a state.
+/// Compares named tensors, such as a state.
 inline bool same_state(const std::map<std::string, at::Tensor>& a,
                        const std::map<std::string, at::Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
@@ -49,7 +49,7 @@ inline double worst_relative(const std::vector<at::Tensor>& a, const std::vector
   return scale == 0 ? difference : difference / scale;
 }
 
-/// The message of the exception of type E that `f` throws; an empty string where it throws none.
+/// The message of the exception of type E that `f` throws; an empty string if it throws none.
 template <class E = std::exception, class F>
 std::string message_of(F&& f) {
   try {

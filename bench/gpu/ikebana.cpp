@@ -43,7 +43,7 @@ class Saving {
     const double both = since(begin);
     return std::to_string(call) + " " + std::to_string(both);
   }
-  /// Seconds of a copy to the host's memory, pinned where there is a device; and the bytes.
+  /// Seconds of a copy to the host's memory, pinned if there is a device; and the bytes.
   std::string copy() {
     if (state_.empty()) prepare();
     bench::synchronize(device_);
@@ -75,7 +75,7 @@ class Saving {
   std::size_t bytes_ = 0;
 };
 
-/// On a CPU, where this runs in small, the kernels of the other contestants.
+/// On a CPU, on which this runs in small, it uses the kernels of the other contestants.
 const Precision<BF16> bf16{.cpu_products = CPUProducts::Native};
 
 template <class Choice>

@@ -39,7 +39,7 @@ struct BasicBlockImpl : nn::Module {
 TORCH_MODULE(BasicBlock);
 
 /// (rows, 3, height, width) images in channels_last to (rows, classes) logits. The first of four
-/// pairs of blocks is `width` wide; 64 makes a ResNet-18. For small images, as those of CIFAR, the
+/// pairs of blocks is `width` wide; 64 makes a ResNet-18. For small images, such as CIFAR's, the
 /// first convolution is 3x3, and nothing before the blocks halves them.
 struct ResNetImpl : nn::Module {
   ResNetImpl(std::int64_t width, std::int64_t classes, bool is_small) : small(is_small) {

@@ -12,7 +12,7 @@ CHOICES = {"none": "none", "full": "Checkpoint<Full>", "selective": "Checkpoint<
 SIDES = ["ikebana", "python"]
 OFFLOADS = {"none": "none", "activations": "Offload<CPU, Activations>",
             "state": "Offload<CPU, OptimizerState>", "parameters": "Offload<CPU>"}
-# Of Python `activations` is `save_on_cpu(pin_memory=True)`; it has no more of its own.
+# In Python `activations` is `save_on_cpu(pin_memory=True)`; PyTorch has no more of its own.
 MOVES = [("ikebana", choice) for choice in OFFLOADS] + [("python", "none"),
                                                         ("python", "activations")]
 # A multiple of 64, to which GPT-2's 50257 symbols are padded: rows of its head begin at addresses
@@ -48,7 +48,7 @@ def gpt2(rows, **fields):
                **fields)
 
 
-# In the order of the table. `steps` are those of a round.
+# The works are in the order of the table. `steps` is the number in a round.
 MLP = Work("MLP 3x256, B 256", row("mlp", 256, 256, steps=300, rounds=6), profiled=20)
 SMALL = Work("GPT 4x128, T 64, B 12",
              row("gpt", 128, 12, layers=4, heads=4, context=64, steps=100, rounds=6), profiled=10)

@@ -8,7 +8,7 @@ bool language_rows();  ///< of GPT, Llama and LSTM, and of tables for clicks
 bool vision_rows();    ///< of ViT, MLP-Mixer, ResNet and U-Net
 bool gpt_rows();       ///< of optimizers and precisions that only the GPT is measured with
 
-/// In a rank, whose process `launch` started: rank 0 prints, others do where a bar does not hold.
+/// Runs in a rank, whose process `launch` started: rank 0 prints, others do if a bar does not hold.
 bool rank_rows();
 
 }  // namespace bench

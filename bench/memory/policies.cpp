@@ -48,7 +48,8 @@ Contestant contestant(const Setting& setting) {
   throw std::runtime_error("memory_policies: `" + name + "` is no recipe");
 }
 
-/// Of 12 layers, for four rows of 64 bytes.
+/// Returns the largest width at which a model of 12 layers fits into `bytes` with four rows of
+/// length 64.
 std::int64_t widest(std::int64_t bytes) {
   const std::int64_t context = 64, step = 128;
   auto fits = [&](std::int64_t width) {

@@ -1,5 +1,5 @@
 // Compares the memory that recipes are estimated to take with what trainings take, for every model
-// of examples/models. Prints a Markdown table; the exit status is 1 where a bar does not hold.
+// of examples/models. Prints a Markdown table; the exit status is 1 if a bar does not hold.
 #include <ikebana/shard.hpp>
 
 #include "../conditions.hpp"

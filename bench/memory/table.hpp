@@ -10,7 +10,7 @@
 
 namespace bench {
 
-/// What one recipe takes: peaks in bytes.
+/// The memory of one recipe: peaks in bytes.
 struct Row {
   std::string model, recipe;
   std::int64_t shapes = 0;         ///< estimated from shapes alone
@@ -19,7 +19,7 @@ struct Row {
   /// Under Checkpoint<Budget>: the budget, and the peak that its plan predicts.
   std::optional<std::int64_t> budget = {}, plan = {};
   std::vector<double> losses = {};
-  /// Of the same recipe without Checkpoint, which must be equal to the bit.
+  /// The losses of this recipe without Checkpoint, which must be equal to the bit.
   std::optional<std::vector<double>> without_checkpoint = {};
 
   double over_training(std::int64_t bytes) const {

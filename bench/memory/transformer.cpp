@@ -1,9 +1,9 @@
-// What each choice of Checkpoint saves of the memory of a transformer, estimated and measured, and
-// the time that it takes. Prints a Markdown table; the exit status is 1 where the losses of two
-// choices differ or an estimate is not within 5 %.
+// Measures and estimates how much memory of a transformer each choice of Checkpoint saves, and
+// measures the time that it takes. Prints a Markdown table; the exit status is 1 if the losses of
+// two choices differ or an estimate is not within 5 %.
 //   memory_transformer            12 layers, 256 wide, batch 4, length 256
 //   memory_transformer --classic  12 layers, 512 wide, batch 32, length 512, ten minutes or more;
-// the latter with a smaller batch where the machine has too little memory for that one.
+// the latter with a smaller batch if the machine has too little memory for that one.
 #include <chrono>
 #include <cstring>
 #include <fstream>

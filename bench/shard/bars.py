@@ -7,7 +7,7 @@ CONTESTANTS = ["fsdp", "hand_fsdp", "python_fsdp", "zero1", "zero2", "ddp", "ddp
 ON_SLOW_LINK = ["fsdp", "fsdp_plain", "ddp", "ddp_late"]
 HELD = ["ddp", "zero1", "zero2", "fsdp", "fsdp_plain"]
 
-# Of each shape: what is measured, contestant, compared with, at most.
+# For each shape: what is measured, the contestant, what it is compared with, and the bound.
 SPEED = {
     "GPT 4x128": [("cpu", "ddp_unordered", "python_ddp", 1.0), ("cpu", "ddp", "python_ddp", 1.1),
                   ("cpu", "fsdp", "hand_fsdp", 1.08), ("cpu", "fsdp", "python_fsdp", 0.80),

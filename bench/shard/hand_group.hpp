@@ -1,5 +1,5 @@
 #pragma once
-// What the loops by hand share: Gloo, a sum over ranks, and AdamW as one fused call.
+// The loops by hand share this: Gloo, a sum over ranks, and AdamW as one fused call.
 #include <ikebana/detail/torch_c10d.hpp>
 
 #include "rank.hpp"

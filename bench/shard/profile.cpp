@@ -11,7 +11,7 @@ namespace {
 using namespace ikebana;
 using bench::Place, bench::Setting;
 
-/// What happens in a step: the phases, the units' forwards and backwards, and the gradients.
+/// Records the events of a step: the phases, the units' forwards and backwards, and the gradients.
 class Events {
  public:
   void begin() { begin_ = Clock::now(), all_.clear(); }
@@ -78,7 +78,7 @@ double seconds_per_byte(const at::Tensor& t, F&& f) {
   std::nth_element(times.begin(), times.begin() + 10, times.end());
   return times[10] / static_cast<double>(t.nbytes());
 }
-/// Of tensors that no cache holds, as gradients and what is received.
+/// Prints the memory of tensors that no cache holds, such as gradients and received messages.
 void print_memory() {
   at::Tensor a = at::ones({1 << 24}), b = at::ones({1 << 24});
   std::cout << "copy " << seconds_per_byte(a, [&] { a.copy_(b); }) << " add "

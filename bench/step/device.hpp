@@ -32,7 +32,7 @@ inline std::string profile_of(Session& session, long count) {
   return path;
 }
 
-/// Whether a step from a batch of `rows` rows, taken from the first batch in turn, fits.
+/// Returns whether a step from a batch of `rows` rows, taken from the first batch in turn, fits.
 inline bool fits(Session& session, std::int64_t rows) {
   const auto& [input, target] = session.batches[0];
   try {

@@ -1,5 +1,5 @@
 #pragma once
-// What the main function of each contestant is called in.
+// Calls the main function of each contestant.
 #include <torch/torch.h>
 
 #include <cstdio>

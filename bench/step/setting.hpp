@@ -38,7 +38,7 @@ class Setting {
     auto found = values_.find("--checkpoint");
     return found != values_.end() && found->second != "none";
   }
-  /// Of the vocabulary of a GPT; the classes of a ResNet.
+  /// Returns the size of a GPT's vocabulary, or the number of a ResNet's classes.
   std::int64_t symbols() const { return number("symbols") ? number("symbols") : 256; }
   c10::Device device() const {
     auto found = values_.find("--device");

@@ -21,7 +21,7 @@
 
 /// Heap allocations so far, if a library that counts them was preloaded.
 extern "C" [[gnu::weak]] long heap_allocations();
-/// In the same library: starts callgrind's counting.
+/// Starts callgrind's counting; it is defined in the same library.
 extern "C" [[gnu::weak]] void start_counting();
 /// The function whose instructions a profiler counts.
 extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<double(long)>& steps,
@@ -31,7 +31,7 @@ extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<doubl
 
 namespace bench {
 
-/// Bytes of a step, without those in use before it: at the end of forward, and at the peak.
+/// The bytes of a step, without the bytes in use before it: at the end of forward, and at the peak.
 struct Bytes {
   std::int64_t kept = 0, peak = 0;
 };

@@ -19,7 +19,7 @@ std::vector<Rows> ragged_batches(int batches) {
   return all;
 }
 
-/// Makes an update from each four batches, the last from those that remain.
+/// Makes an update from each four batches, the last from the remaining batches.
 template <class Update>
 nn::Sequential by_hand(std::span<const Rows> loader, const Update& update) {
   nn::Sequential model = net();
@@ -32,7 +32,8 @@ nn::Sequential by_hand(std::span<const Rows> loader, const Update& update) {
   return model;
 }
 
-/// What Lightning does: adds a fourth of each batch's mean, regardless of the number of targets.
+/// Does what Lightning does: adds a fourth of each batch's mean, regardless of the number of
+/// targets.
 void mean_of_means(nn::Sequential& model, std::span<const Rows> group) {
   for (const Rows& batch : group) {
     at::Tensor output = model->forward(batch.input);

@@ -89,7 +89,7 @@ Models new_models() {
 at::Tensor least(const std::pair<at::Tensor, at::Tensor>& gains) {
   return at::minimum(gains.first, gains.second);
 }
-/// What the critic is to estimate.
+/// Returns what the critic is to estimate.
 at::Tensor goal_of(Models& m, const Transitions& t) {
   at::NoGradGuard no_grad;
   auto [action, log_prob] = m.actor->forward(t.next_observation, t.next_noise);

@@ -44,8 +44,8 @@ inline double apart(const std::vector<at::Tensor>& a, const std::vector<at::Tens
 }
 
 /// Checks that both trainings end in the same parameters, up to rounding. If IKEBANA_TRAINED names
-/// a folder, writes the final and the initial parameters there, to be compared with those of the
-/// Python script of the same name.
+/// a folder, writes the final and the initial parameters there, to be compared with the parameters
+/// of the Python script of the same name.
 inline void same_end(const std::string& name, const std::vector<at::Tensor>& by_ikebana,
                      const std::vector<at::Tensor>& by_hand, const std::vector<at::Tensor>& start) {
   REQUIRE(by_ikebana.size() == by_hand.size());

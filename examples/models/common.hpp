@@ -1,5 +1,5 @@
 #pragma once
-// What several models share: batches of tokens and of images, and random ones for tests and
+// Code that several models share: batches of tokens and of images, and random ones for tests and
 // benchmarks, which draw from LibTorch's default generator.
 #include <torch/torch.h>
 
@@ -32,8 +32,8 @@ inline at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
   return at::linear(x, layer->weight, layer->bias);
 }
 
-/// Of logits (rows, classes, ...), and the class of each: the summed cross entropy, the number of
-/// targets, and the logits, for metrics.
+/// Takes logits (rows, classes, ...) and the class of each; returns the summed cross entropy, the
+/// number of targets, and the logits, for metrics.
 inline ikebana::Loss cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
   return {.sum = at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum),
           .count = target.numel(),

@@ -16,8 +16,8 @@ struct DLRMConfig {
   std::int64_t width = 16;                                               ///< of a row of a table
   std::vector<std::int64_t> rows = std::vector<std::int64_t>(26, 1000);  ///< of each table
   std::vector<std::int64_t> bottom = {512, 256, 64}, top = {512, 256};   ///< hidden widths
-  /// Whether the gradients of tables are sparse, as SparseAdam needs them; other optimizers take
-  /// dense ones.
+  /// Makes the gradients of tables sparse, as SparseAdam needs them; other optimizers take dense
+  /// ones.
   bool sparse = true;
 };
 
@@ -111,8 +111,8 @@ struct DLRMImpl : torch::nn::Module {
     const at::Tensor x = run(bottom, dense), looked_up = run(tables, sparse);
     return run(top, interact(x, looked_up)).squeeze(1);
   }
-  /// The numbers' vector, (rows, width), and its dot products and those of the tables' vectors,
-  /// (rows, tables, width), each with each: (rows, width + pairs).
+  /// Returns the numbers' vector, (rows, width), and the dot products of it and the tables'
+  /// vectors, (rows, tables, width), each with each: (rows, width + pairs).
   static at::Tensor interact(const at::Tensor& x, const at::Tensor& looked_up) {
     const at::Tensor all = at::cat({x.unsqueeze(1), looked_up}, 1);
     const at::Tensor products = at::bmm(all, all.transpose(1, 2));  // each pair twice

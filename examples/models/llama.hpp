@@ -141,8 +141,8 @@ struct LlamaImpl : torch::nn::Module {
     return batch.target.numel();
   }
 
-  /// (rows, length) tokens to (rows, length, vocab_size) logits; with a cache, `tokens` follow
-  /// those that it holds.
+  /// (rows, length) tokens to (rows, length, vocab_size) logits; with a cache, `tokens` follow the
+  /// tokens that it holds.
   at::Tensor logits(const at::Tensor& tokens, ikebana::modules::KVCache* cache = nullptr) {
     auto x = model->embed_tokens(tokens);
     for (std::size_t i = 0; i < model->blocks.size(); ++i)
@@ -159,7 +159,7 @@ struct LlamaImpl : torch::nn::Module {
                                       .dtype = weight.scalar_type(),
                                       .device = weight.device()});
   }
-  /// What `modules::generate` calls for the logits of new tokens.
+  /// Returns what `modules::generate` calls for the logits of new tokens.
   auto step() {
     return [this](const at::Tensor& tokens, ikebana::modules::KVCache& seen) {
       return logits(tokens, &seen);

@@ -36,13 +36,13 @@ class Fields {
     json.expect_end("the last `}`");
   }
 
-  /// Whether there is a value other than null, which then need not be read.
+  /// Returns whether there is a value other than null, which then need not be read.
   bool has(const std::string& name) {
     read_.insert(name);
     const auto found = values_.find(name);
     return found != values_.end() && !Json(found->second.first, 0).skip_if_null();
   }
-  /// Whether it is there, also if it is null.
+  /// Returns whether it is there, also if it is null.
   bool is_listed(const std::string& name) const { return values_.contains(name); }
   std::int64_t integer(const std::string& name) {
     return value<std::int64_t>(name, [](Json& json) { return json.integer(); });
@@ -107,8 +107,8 @@ class Fields {
   std::set<std::string> read_;
 };
 
-/// What transformers writes of how a model is stored, trained, run and asked, and what of a text
-/// are its tokens: nothing of this changes the logits.
+/// Lists fields that do not change the logits: transformers writes with them how a model is stored,
+/// trained, run and prompted, and how a text is cut into tokens.
 inline constexpr std::string_view changes_nothing =
     " _name_or_path _attn_implementation _attn_implementation_autoset _commit_hash"
     " add_cross_attention attn_implementation bad_words_ids begin_suppress_tokens bos_token_id"
@@ -126,7 +126,8 @@ inline constexpr std::string_view changes_nothing =
     " use_bfloat16 use_cache"
     " ";
 
-/// Of the architectures whose tensors have a Llama's names, these compute what it does.
+/// Refuses all architectures but these: their tensors have a Llama's names, and they compute what
+/// it does.
 inline void check_architecture(Fields& config) {
   std::string type = config.has("model_type") ? config.text("model_type") : "";
   if (config.has("architectures"))
@@ -150,7 +151,7 @@ inline void check_architecture(Fields& config) {
     config.fail("num_key_value_heads", "is missing. Add what the model has");
 }
 
-/// What a Llama may have and llama.hpp has not.
+/// Refuses parts that a Llama may have and llama.hpp lacks.
 inline void check_parts(Fields& config) {
   if (config.has("hidden_act") && config.text("hidden_act") != "silu" &&
       config.text("hidden_act") != "swish")
@@ -238,8 +239,9 @@ inline LlamaConfig read(Fields config) {
 
 }  // namespace llama_folder
 
-/// What config.json of a folder says. A field that is not there has transformers' default. Throws
-/// BadFile for what is no JSON, and for a field that asks for what llama.hpp does not compute.
+/// Reads config.json of a folder. A field that is not there has transformers' default. Throws
+/// BadFile for a text that is no JSON, and for a field that asks for what llama.hpp does not
+/// compute.
 inline LlamaConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   std::ifstream file(path);

@@ -85,7 +85,7 @@ int main() {
   }
 
   at::Tensor drawn = draw(trainer, beta, kept, 128).sign();
-  // How many of the 64 pixels differ from the nearest image of the data
+  // The number of the 64 pixels differ from the nearest image of the data
   auto [differ, nearest] = at::cdist(drawn.flatten(1), images.flatten(1), 1).min(1);
   at::Tensor right = differ / 2 < 3;
   double share = right.to(at::kFloat).mean().item<double>();

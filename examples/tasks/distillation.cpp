@@ -4,7 +4,7 @@
 // alone, from these labels, for comparison.
 //
 // A term of the loss is a sum and a count: the teacher's opinion counts for every image, a label
-// where there is one. OneCycleLR is for short trainings of small nets. In PyTorch:
+// if there is one. OneCycleLR is for short trainings of small nets. In PyTorch:
 //   teacher.eval(), with torch.no_grad(): taught = teacher(input)    teacher.predict
 //   F.kl_div(..., reduction="batchmean") * T**2 + 0.1 * hard         Loss::terms, with scales
 //   F.cross_entropy(logits, target, ignore_index=-100), a mean       a sum and a count of labels

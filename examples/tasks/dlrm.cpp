@@ -45,7 +45,7 @@ struct World {
   }
 };
 
-/// How often a click has a higher score than a link without: the area under the ROC curve.
+/// The area under the ROC curve: how often a click has a higher score than a link without a click.
 struct AUC {
   std::string name = "AUC";
   std::vector<at::Tensor> scores = {}, clicks = {};

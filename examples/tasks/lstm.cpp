@@ -2,8 +2,8 @@
 // Truncated backpropagation: an LSTM reads texts that are far longer than a batch, in chunks of
 // eight symbols. Its state goes from chunk to chunk without its graph.
 //
-// In a text as `c...?cf.....?fa.?a`, a letter is followed by one to five dots, a question mark,
-// and the letter again. Where a border lies between, only the state has seen the letter.
+// In a text as `c...?cf.....?fa.?a`, a letter is followed by one to five dots, a question mark, and
+// the letter again. If a border lies between, only the state has seen the letter.
 //
 // The objective holds the state, one for training and one for validation. ClipGradNorm is for the
 // gradients of recurrent nets, which explode. In PyTorch:
@@ -20,7 +20,7 @@ namespace nn = torch::nn;
 
 constexpr std::int64_t letters = 8, pause = 8, question = 9, symbols = 10, length = 8;
 
-/// (rows, length) symbols, and those that follow; `crosses`: those that an earlier chunk has shown.
+/// (rows, length) symbols and the next ones; `crosses` marks what an earlier chunk has shown.
 struct Chunk {
   at::Tensor input, target, crosses;
 };

@@ -8,7 +8,7 @@
 //   pad_sequence in a collate_fn, and a mask                  Ragged, and pad in the model
 //   tones_loss + 5 * stars_loss, each a mean                  Loss::terms, the last with a scale
 //   loss / 4 of each microbatch, wrong where counts differ    Accumulate<4>, and count
-//   F.mse_loss(stars[rated], ...), NaN where none has stars   a sum over none, and a count of 0
+//   F.mse_loss(stars[rated], ...), NaN if none has stars   a sum over none, and a count of 0
 #include <torch/torch.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr std::int64_t vocabulary = 40, negation = 1;  // 0 is padding
 
 struct Reviews {
   Ragged tokens, tones;  // of each token: 0 bad, 1 neutral, 2 good
-  at::Tensor stars;      // the mean tone of a review; NaN where it has none
+  at::Tensor stars;      // the mean tone of a review; NaN if it has none
 };
 
 /// Reviews of 3 to 20 tokens, each of which has a tone. A negation reverses that of the next.
@@ -66,7 +66,7 @@ struct ReaderImpl : nn::Module {
     const auto n = count(batch);
     return {.terms = {{"tones", of_tones, n[0]}, {"stars", of_stars, n[1], 5}}};
   }
-  /// Of each term: known before the first backward, since the step divides by those of all parts.
+  /// Counts each term before the first backward, since the step divides by the counts of all parts.
   std::vector<Count> count(const Reviews& batch) const {
     return {batch.tokens.values().size(0), batch.stars.isfinite().sum()};
   }
@@ -78,7 +78,7 @@ int main() {
   torch::manual_seed(0);
   DataLoader training{Corpus{2048}, {.batch_size = 32, .seed = 1}};
   Trainer trainer{Reader(), AdamW{.lr = 5e-3}, Accumulate<4>{}};
-  // What the step reports of four microbatches is what PyTorch's means are of the whole batch.
+  // For four microbatches the step reports what PyTorch's means are of the whole batch.
   const Reviews batch = *training.begin();
   const auto [tones, stars] = trainer.predict(batch.tokens);
   const at::Tensor tones_mean = at::cross_entropy_loss(tones, batch.tones.values());

@@ -11,12 +11,12 @@
 using namespace ikebana;
 namespace nn = torch::nn;
 
-/// Gymnasium's CartPole-v1, `n` carts at once, each of which starts anew when its pole has fallen.
+/// Gymnasium's CartPole-v1, `n` carts at once, each of which starts again when its pole has fallen.
 struct Carts {
   at::Tensor state;  // (n, 4): place, speed, angle, and the angle's speed
   explicit Carts(std::int64_t n) : state(start(n)) {}
   static at::Tensor start(std::int64_t n) { return 0.1 * at::rand({n, 4}) - 0.05; }
-  /// Pushes each cart to the left (0) or to the right (1). Returns 1 where a pole has fallen.
+  /// Pushes each cart to the left (0) or to the right (1). Returns 1 if a pole has fallen.
   at::Tensor step(const at::Tensor& action) {
     at::Tensor speed = state.select(1, 1), angle = state.select(1, 2), spin = state.select(1, 3);
     at::Tensor push = (20 * action - 10 + 0.05 * spin.square() * angle.sin()) / 1.1;

@@ -19,7 +19,7 @@ from page import Page  # noqa: E402
 from sites import INTERNAL, Sites  # noqa: E402
 from tree import Tree  # noqa: E402
 
-# What no code is, read in another way than by cpp.py, so that neither misses a throw.
+# Matches what is no code, read in another way than by cpp.py, so that neither misses a throw.
 NO_CODE = re.compile(r'R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|'
                      r"/\*(?:.|\n)*?\*/")
 

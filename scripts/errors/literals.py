@@ -3,7 +3,7 @@ error. It finds what a helper is given in a way that tree.py does not see."""
 import re
 
 FEWEST_WORDS = 4
-# What is no text of an error, by its beginning, and why.
+# Lists literals that are no text of an error, by their beginning, and why.
 OTHERS = {
     "what a report or a policy describes itself as": (
         "keeps matrix products", "keeps operators by a", ", skips a norm", "skips a norm",

@@ -28,7 +28,7 @@ SHOWN_AS = {
 # Parameters and variables that stay names, by the header.
 KEPT = {"state/archive.hpp:name", "core/guard.hpp:lost", "core/guard.hpp:memory",
         "ranks/rank_group.hpp:call", "core/around_step.hpp:call", "schedule/cycling.hpp:other"}
-# Better names than those of the source.
+# Replaces names of the source by better ones.
 NAMES = {"address_of": "host:port", "rank_in_world": "rank", "sizeof": "number", "get": "value",
          "some_indices": "indices", "unit_name": "unit", "what": "its text", "seed": "gradient",
          "a": "name", "b": "name", "k": "name", "table": "names", "g": "number",

@@ -7,7 +7,7 @@ from names import has_literal, joined
 from texts import Texts
 from tree import Bound
 
-# What is thrown and is no error of a user's: (header, what is thrown) and why.
+# Lists what is thrown and is no error of a user's: (header, what is thrown) and why.
 INTERNAL = {
     ("checkpoint/frame/draws.hpp", "Again"): "ends a recompute, which is then made again",
     ("checkpoint/frame/frame.hpp", "AllFilled"): "ends a recompute when all tensors are there",
@@ -41,7 +41,7 @@ INTERNAL = {
     ("shard/failure/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
     ("state/files/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
 }
-# Exceptions whose texts are a part of those of others.
+# The texts of these exceptions are parts of other exceptions' texts.
 PARTS = {"ParseError"}
 # Errors that consist of other texts alone.
 WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("core/guard.hpp", "FileFailed"),

@@ -28,7 +28,7 @@ from transformers import LlamaForCausalLM  # noqa: E402
 from transformers.utils import logging  # noqa: E402
 
 aten = torch.ops.aten
-# What Checkpoint<Selective> keeps: the outputs of matrix products and of attention.
+# Lists what Checkpoint<Selective> keeps: the outputs of matrix products and of attention.
 KEPT = [aten.mm.default, aten.addmm.default, aten.bmm.default,
         aten._scaled_dot_product_flash_attention_for_cpu.default,
         aten._scaled_dot_product_flash_attention.default,

@@ -27,8 +27,8 @@ RECIPES = {
     "bf16": "AdamW, Precision<BF16>, Checkpoint<Selective>, ClipGradNorm",
 }
 ROWS, LENGTH, FEWEST_STEPS = 4, 256, 4
-# How far logits may be from those of transformers, as a part of the largest logit: the bound of the
-# project for sums in another order in FP32. And losses, of all steps.
+# Bounds the difference of logits from transformers' logits, as a part of the largest logit: the
+# bound of the project for sums in another order in FP32. It bounds the losses of all steps, too.
 MOST_LOGITS = 1e-5
 MOST_LOSS = {"fp32": 1e-3, "bf16": 5e-2}
 

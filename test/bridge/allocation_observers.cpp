@@ -1,5 +1,5 @@
-// What observers of the counting allocator hear, on all threads, and that none is heard of after
-// its end.
+// Tests what observers of the counting allocator are called with, on all threads, and that none is
+// called after its end.
 #include <ikebana/posix/memory.hpp>
 #include "test.hpp"
 

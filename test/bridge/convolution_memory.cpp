@@ -1,4 +1,5 @@
-// What convolutions and their gradients need at the most, kernels' own memory included.
+// Tests how much memory convolutions and their gradients need at the most, kernels' own memory
+// included.
 #include "test.hpp"
 
 #include <ikebana/bridge/memory.hpp>
@@ -9,7 +10,7 @@ namespace test::convolution_memory {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// The most bytes beyond those before, when it is called again.
+/// Returns the peak of a second call, beyond the bytes in use before it.
 template <class F>
 double peak_of(const F& f) {
   ikebana::bridge::MemoryCounter counter(at::kCPU);
@@ -23,7 +24,7 @@ struct Convolution {
   Sizes input, weight;
   std::int64_t stride = 1, dilation = 1, groups = 1;
 
-  /// Of the forward; of both gradients; of the weight's.
+  /// Returns the peaks of the forward, of both gradients, and of the weight's gradient.
   std::array<double, 3> peaks() const {
     const at::NoGradGuard no_grad;
     const at::Tensor x = at::empty(input), w = at::empty(weight);
@@ -45,7 +46,7 @@ TEST_CASE("convolutions: an estimate knows what their kernels need, also of larg
   const ikebana::bridge::MemoryCounter first(at::kCPU);
   std::vector<Convolution> all = {{{8, 32, 32, 32}, {32, 32, 3, 3}},
                                   {{8, 32, 32, 32}, {64, 32, 3, 3}, 2}};
-  // What these need was measured with oneDNN's kernels for AVX2, and not with those for AVX-512.
+  // The limits were measured with oneDNN's kernels for AVX2, not with those for AVX-512.
   if (ikebana::detail::has_avx512_kernels()) MESSAGE("not run: shapes measured with AVX2 alone");
   else
     all.insert(all.end(), {{{4, 512, 4, 4}, {512, 512, 3, 3}},

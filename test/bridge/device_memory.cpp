@@ -43,7 +43,7 @@ struct FakeDevice : c10::DeviceAllocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// As before its first use. One for all cases, since the library keeps its address.
+/// Returns it as before its first use. One for all cases, since the library keeps its address.
 FakeDevice& fake_device() {
   static FakeDevice allocator;
   c10::SetAllocator(c10::kPrivateUse1, &allocator);

@@ -1,5 +1,6 @@
-// What a program sees of fake tensors: their lifetimes, what may be read, and what is refused.
-#include "fake_law.hpp"
+// Tests what a program sees of fake tensors: their lifetimes, what may be read, and what is
+// refused.
+#include "fake_guarantee.hpp"
 
 namespace test::fake {
 namespace {

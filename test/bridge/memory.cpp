@@ -16,7 +16,7 @@ namespace test::memory {
 const c10::Device cpu(c10::kCPU);
 at::Tensor bytes(int64_t count) { return torch::empty({count}, torch::kUInt8); }
 
-/// Bytes relative to those at its construction.
+/// Counts bytes relative to the bytes at its construction.
 struct Since {
   bridge::MemoryCounter counter{cpu};
   int64_t start = counter.now();

@@ -175,7 +175,7 @@ TEST_CASE("operators: a custom operator is one call in a scope, and a plain func
     bridge::OperatorScope scope(counting);
     CHECK(at::equal(call(), at::full({2}, 2.0)));
     CHECK(at::equal(call(), at::full({2}, 2.0)));
-    // As another version of the library would, with another schema.
+    // Calls it as another version of the library would, with another schema.
     CHECK(at::equal(bridge::call_as_operator<&tripled>("ikebana::test(Tensor other) -> Tensor", x),
                     at::full({2}, 3.0)));
   }

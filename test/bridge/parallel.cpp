@@ -32,7 +32,7 @@ struct Threads {
   ~Threads() { at::set_num_threads(before); }
 };
 
-/// What one loop did.
+/// Counts the calls of one loop.
 struct Visits {
   std::vector<int> count;  // of each index
   std::set<std::thread::id> threads;

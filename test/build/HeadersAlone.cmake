@@ -1,4 +1,4 @@
-# The target headers_alone parses every header by itself, with clang where there is one, which takes
+# The target headers_alone parses every header by itself, with clang if there is one, which takes
 # a second per header with LibTorch precompiled, and g++ nine. headers_alone.py has the details.
 find_program(IKEBANA_CLANGXX NAMES clang++ clang++-19 clang++-14)
 mark_as_advanced(IKEBANA_CLANGXX)

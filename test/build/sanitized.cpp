@@ -1,4 +1,4 @@
-// Recipes are told right from wrong at compile time under the sanitizers, too, with which g++ takes
+// Recipes are checked at compile time under the sanitizers, too, with which g++ takes
 // fewer expressions for constants. Parsed with -fsanitize=undefined by the tests.
 #include <ikebana/shard.hpp>
 

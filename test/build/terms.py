@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps retired names and phrases out of headers, examples and documentation.
+"""Keeps retired names and phrases out of the tree.
 
     terms.py ROOT    exits 1 and prints file:line, the retired term and its replacement
     terms.py self    the same on sources made here: every retired term is found, and nothing else
@@ -8,18 +8,24 @@ retired_terms.txt lists the terms. A name is a whole identifier (or a few tokens
 for in code: in C++ and Python outside of comments and strings, anywhere between backticks, and in
 the code blocks of a page. A phrase is a regular expression in which a space matches any white
 space; it is searched for in comments, in strings and in pages, also where it is broken across
-lines, and its case does not matter. A section may name the files that its terms are about. No
-header has in its code one of the macros that detail/macros_aside.inc sets aside.
+lines, and its case does not matter. A comment is a regular expression as well, but it is searched
+for in comments only, its case matters, and `^` is the beginning of a block of comments. A section
+may name the files that its terms are about; one that does not is about headers, examples and
+documentation. No header has in its code one of the macros that detail/macros_aside.inc sets aside.
 """
 import fnmatch
+import functools
 import pathlib
 import re
 import sys
 
 LIST = pathlib.Path(__file__).with_name("retired_terms.txt")
-SUFFIXES = {".hpp", ".ipp", ".inc", ".cpp", ".py", ".md", ".txt"}
+SUFFIXES = {".hpp", ".ipp", ".inc", ".cpp", ".py", ".md", ".txt", ".cmake"}
 # These files have old names beside the new ones.
-SKIPPED = {"docs/migrate.md", "include/ikebana/hooks/table.hpp", "test/refuse/hook_renamed.cpp"}
+SKIPPED = {"docs/migrate.md", "include/ikebana/hooks/table.hpp", "test/refuse/hook_renamed.cpp",
+           "test/build/retired_terms.txt", "test/build/terms.py"}
+DEFAULT = "README.md", "include/", "examples/", "docs/"  # of a section that names no files
+OTHERS = "test", "bench", "scripts", "src", "cmake"  # files_of finds these, too
 GAP = "\0"  # stands for what is not searched, so that no phrase reaches across it
 
 CPP = re.compile(
@@ -31,19 +37,19 @@ CPP = re.compile(
     """, re.X | re.S | re.M)
 PYTHON = re.compile(
     r'''(?P<comment>\#[^\n]*)
-      | (?:"""(?P<long>.*?)""")
+      | (?:"""(?P<long>.*?)""") | '{3}(?P<plain>.*?)'{3}
       | "(?P<string>(?:\\.|[^"\\\n])*)" | '(?P<single>(?:\\.|[^'\\\n])*)'
     ''', re.X | re.S)
 CMAKE = re.compile(r"(?P<comment>\#[^\n]*)")
-LANGUAGES = {".py": PYTHON, ".txt": CMAKE}
-PROSE = "comment", "raw", "string", "long", "single"
+LANGUAGES = {".py": PYTHON, ".txt": CMAKE, ".cmake": CMAKE}
+PROSE = "comment", "raw", "string", "long", "plain", "single"
 BACKTICKS = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.M | re.S)
 
 
 def blank(text, keep=""):
     """Everything but line breaks and `keep` replaced, in the same length."""
-    return re.sub(rf"[^\n{keep}]", GAP, text)
+    return re.sub(rf"[^\n{keep}]+", lambda found: GAP * len(found.group()), text)
 
 
 def unmarked(comment):
@@ -78,6 +84,17 @@ def prose_of(found):
     return " " * before + groups[kind] + " " * after
 
 
+def comments_of(text, language):
+    """The comments of `text`, as long as it, with gaps in place of code and strings."""
+    parts, end = [], 0
+    for found in language.finditer(text):
+        parts.append(blank(text[end: found.start()], " \t"))
+        is_comment = found.groupdict().get("comment") is not None
+        parts.append((unmarked if is_comment else blank)(found.group()))
+        end = found.end()
+    return "".join([*parts, blank(text[end:], " \t")])
+
+
 def of_page(text):
     """The code of a page is its code blocks and what stands between backticks."""
     code = list(blank(text))
@@ -92,19 +109,21 @@ def parts_of(name, text):
     suffix = pathlib.PurePosixPath(name).suffix
     if suffix == ".md":
         code, prose = of_page(text)
-        return {"names": code, "macros": code, "phrases": prose}
-    code, prose = split(text, LANGUAGES.get(suffix, CPP))
+        return {"names": code, "macros": code, "phrases": prose, "comments": ""}
+    language = LANGUAGES.get(suffix, CPP)
+    code, prose = split(text, language)
     quoted = list(code)
     for found in BACKTICKS.finditer(prose):
         quoted[found.start(1): found.end(1)] = found.group(1)
-    return {"names": "".join(quoted), "macros": code, "phrases": prose}
+    return {"names": "".join(quoted), "macros": code, "phrases": prose,
+            "comments": comments_of(text, language)}
 
 
 def read_terms(lines):
     """(kind, old, pattern, files, new) for each line `old -> new` below a section's head."""
     kind, files = None, []
     for line in lines:
-        if head := re.fullmatch(r"\[(names|phrases)((?: [\w/*.]+)*)\]", line.strip()):
+        if head := re.fullmatch(r"\[(names|phrases|comments)((?: [\w/*.]+)*)\]", line.strip()):
             kind, files = head[1], head[2].split()
         elif line.strip() and not line.startswith("#"):
             old, new = line.rstrip("\n").split(" -> ")
@@ -118,11 +137,15 @@ def macro_terms(text):
                "another name, for X11 or Qt defines it")
 
 
+@functools.lru_cache(maxsize=None)
 def pattern_of(kind, old):
+    spaced = re.sub(r" +", r"\\s+", old)
+    if kind == "comments":
+        between = r"(?:\A|(?<=\0)|(?<=\n\n))\s*"  # code or an empty line is between two blocks
+        return re.compile(between + spaced[1:] if spaced[0] == "^" else spaced)
     if kind != "phrases":
         begin, end = r"(?<!\w)" * old[0].isidentifier(), r"(?!\w)" * old[-1].isidentifier()
         return re.compile(begin + re.escape(old) + end)
-    spaced = re.sub(r" +", r"\\s+", old)
     return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])", re.I)
 
 
@@ -131,23 +154,29 @@ def possible(parts, terms):
     phrases, unless one search for any of them finds none."""
     phrases = "|".join(old for kind, old, *_ in terms if kind == "phrases")
     any_phrase = pattern_of("phrases", phrases).search(parts["phrases"])
-    return [term for term in terms
-            if (any_phrase if term[0] == "phrases" else term[1] in parts[term[0]])]
+    return [term for term in terms if term[0] == "comments"
+            or (any_phrase if term[0] == "phrases" else term[1] in parts[term[0]])]
+
+
+def is_about(files, name):
+    if files:
+        return any(fnmatch.fnmatch(name, f"{file}*") for file in files)
+    return name.startswith(DEFAULT) or "/" not in name
 
 
 def breaches(name, text, terms):
     parts = parts_of(name, text)
-    for kind, _, pattern, files, new in possible(parts, terms):
-        if files and not any(fnmatch.fnmatch(name, f"{file}*") for file in files):
-            continue
+    terms = [term for term in terms if is_about(term[3], name)]
+    for kind, _, pattern, _, new in possible(parts, terms):
         for found in pattern.finditer(parts[kind]):
-            line = text.count("\n", 0, found.start()) + 1
+            start = found.end() - len(found.group().lstrip())
+            line = text.count("\n", 0, start) + 1
             yield line, f"{name}:{line}: `{' '.join(found.group().split())}`: use {new}"
 
 
 def files_of(root):
     yield root / "README.md"
-    for folder in ("include", "examples", "docs"):
+    for folder in ("include", "examples", "docs", *OTHERS):
         yield from sorted((root / folder).rglob("*"))
 
 
@@ -173,6 +202,11 @@ words? of (?:a|the) recipe -> policies
 the house -> the architecture
 [phrases include]
 the page -> step.hpp
+[comments include test]
+^Of -> what it does
+\\bin vain\\b -> without effect
+[phrases test]
+laws? -> guarantee
 """
 MACROS = "#undef Bool\n#undef None\n"
 FOUND = (  # file, text, line
@@ -192,6 +226,11 @@ FOUND = (  # file, text, line
     ("a.md", "```cpp\nHomecoming a;\n```", 2),
     ("include/a.hpp", "// the page", 1),
     ("include/a.hpp", "enum A {\n None };", 2),
+    ("include/a.hpp", "int a;\n\n  /// Of\n  /// units", 3),
+    ("include/a.hpp", "// A file\n\n/// Of units", 3),
+    ("include/a.hpp", "// it waits in\n// vain", 1),
+    ("test/a.py", "a = 1  # Of units", 1),
+    ("test/a.cpp", "// the laws", 1),
 )
 NOT_FOUND = (
     ("a.hpp", "// Homecoming is a word; the rest(s) of it. In other words, a recipe."),
@@ -203,6 +242,10 @@ NOT_FOUND = (
     ("a.md", "Homecoming, and the page"),
     ("include/a.hpp", "// the memory page; a `None`"),
     ("a.hpp", "enum A { None };"),
+    ("include/a.hpp", "// A list.\n// Of units; of none\nf(\"Of units in vain\");  // of units"),
+    ("a.hpp", "// Of units"),
+    ("test/a.cpp", "// the house, the flaw"),
+    ("include/a.md", "Of units, in vain"),
 )
 
 

@@ -1,4 +1,5 @@
-// What X11/Xlib.h, X11/X.h and Qt's qobjectdefs.h define. LibTorch's headers fail after these.
+// These macros are defined by X11/Xlib.h, X11/X.h and Qt's qobjectdefs.h. LibTorch's headers fail
+// after these.
 #define Bool int
 #define None 0L
 #define Status int

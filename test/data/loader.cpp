@@ -1,5 +1,6 @@
 // The guarantees of a loader, for every kind of dataset, shuffled or not, with and without a
 // shorter last batch, and for several numbers of workers.
+#include <ikebana/data/permutation.hpp>
 #include "sets.hpp"
 
 using namespace ikebana;
@@ -8,9 +9,9 @@ namespace test::data {
 
 namespace {
 
-/// Calls `law(options)` for every combination of options that affects the order.
-template <class Law>
-void for_every_order(Law law) {
+/// Calls `check(options)` for every combination of options that affects the order.
+template <class Check>
+void for_every_order(Check check) {
   for (bool shuffle : {false, true})
     for (bool drop_last : {false, true})
       for (std::int64_t batch_size : {1, 4, 23, 30}) {
@@ -18,16 +19,17 @@ void for_every_order(Law law) {
         CAPTURE(shuffle);
         CAPTURE(drop_last);
         CAPTURE(batch_size);
-        law(DataLoaderOptions{
+        check(DataLoaderOptions{
             .batch_size = batch_size, .shuffle = shuffle, .drop_last = drop_last, .seed = 5});
       }
 }
-/// Calls `law(dataset)` for every kind of dataset.
-template <class Law>
-void for_every_dataset(Law law) {
-  law("structs", Structs()), law("numbers", Numbers()), law("gathered", Gathered());
-  law("LibTorch's", Torch()), law("LibTorch's, mapped", mapped(23)), law("tensors", tensors(23));
-  law("noisy", Noisy()), law("noisy batches", NoisyBatch());
+/// Calls `check(dataset)` for every kind of dataset.
+template <class Check>
+void for_every_dataset(Check check) {
+  check("structs", Structs()), check("numbers", Numbers()), check("gathered", Gathered());
+  check("LibTorch's", Torch()), check("LibTorch's, mapped", mapped(23)),
+      check("tensors", tensors(23));
+  check("noisy", Noisy()), check("noisy batches", NoisyBatch());
 }
 
 /// The expected batches of an epoch.

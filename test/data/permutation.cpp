@@ -17,7 +17,7 @@ std::vector<std::int64_t> order(std::int64_t n, std::uint64_t key) {
   return all;
 }
 
-/// How far counts are from being equal, in standard deviations of chi-square.
+/// Returns how far counts are from being equal, in standard deviations of chi-square.
 double deviations(const std::vector<std::int64_t>& counts, double freedom) {
   double all = double(std::reduce(counts.begin(), counts.end())), sum = 0;
   double expected = all / double(counts.size());

@@ -97,7 +97,7 @@ TEST_CASE("ranks: a sample's random numbers are the same on any number of ranks"
     return joined;
   };
   for (std::int64_t n : {2, 3, 7}) CHECK(same_bits(rows(n, Noisy()), rows(1, Noisy())));
-  // Of whole batches, each rank draws numbers of its own.
+  // If batches are given whole, each rank draws numbers of its own.
   const auto all = All().input;
   DataLoader first(NoisyBatch(), part(0, 2)), second(NoisyBatch(), part(1, 2));
   const at::Tensor a = next(first, 1)[0][0] - all.narrow(0, 0, 2),

@@ -23,7 +23,7 @@ struct Waiting : All {
     --hung->inside;
     return {input[i], target[i]};
   }
-  // Of the one that a loader holds: moved ones have no `hung`.
+  // Only the dataset that a loader holds has `hung`; moved ones do not.
   Waiting() = default;
   Waiting(const Waiting&) = default;
   Waiting(Waiting&&) = default;

@@ -12,7 +12,7 @@ using namespace ikebana;
 
 namespace test::data::workers {
 
-/// What calls of `get` observed.
+/// Counts the calls of `get`.
 struct Observed {
   std::atomic<std::int64_t> begun = 0, most_threads = 0;
   std::atomic<std::int64_t> hold_from = 1000;  // `get` waits for samples from this one on

@@ -101,7 +101,8 @@ nn::Sequential net_with_buffers() {
   return nn::Sequential(nn::Linear(16, 32), nn::BatchNorm1d(32), nn::Dropout(0.3),
                         nn::Linear(32, 32));
 }
-/// What each check says of the policy; empty: nothing. The last takes no net with dropout.
+/// Returns what each check says of the policy; an empty text means that it found nothing. The last
+/// check takes no net with dropout.
 std::vector<std::string> found(Fault fault, nn::Sequential (*made)() = net) {
   std::vector<Rows> batches;
   for (int i = 0; i < 3; ++i) batches.push_back({at::randn({32, 16}), at::randn({32, 32})});
@@ -113,7 +114,7 @@ std::vector<std::string> found(Fault fault, nn::Sequential (*made)() = net) {
           message_of([&] { check_policy::skips(made, recipe, batches); }),
           message_of([&] { check_policy::on_two_ranks<DDP>(net, recipe, batches); })};
 }
-/// Whether these of the four checks find a fault, and no other does.
+/// Checks that exactly these of the four checks find a fault.
 void finds(Fault fault, const std::vector<const char*>& words, nn::Sequential (*made)() = net) {
   const std::vector<std::string> texts = found(fault, made);
   for (std::size_t i = 0; i < 4; ++i) {

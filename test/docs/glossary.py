@@ -12,7 +12,7 @@ from anchors import anchors  # noqa: E402
 
 pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
-# Where a page marks the term that it explains.
+# A page writes a term that it explains in bold.
 TERM = re.compile(r"\*\*((?!the |an? )[a-z]+(?: [a-z]+)?)\*\*")
 NO_TERMS = {"docs/bench.md", "docs/bench-gpu.md", "docs/clip.md"}  # what they mark are columns
 MOST_SENTENCES = 4

@@ -21,7 +21,7 @@ const std::vector<Rows>& data() {
   return all;
 }
 
-/// Trains on what can be trained on. Where one rank throws, all do, in the same step.
+/// Trains on each batch that can be trained on. If one rank throws, all do, in the same step.
 template <class T>
 std::int64_t train(T& trainer, const std::vector<Rows>& loader, std::ostream& log) {
   std::int64_t skipped = 0;
@@ -35,7 +35,7 @@ std::int64_t train(T& trainer, const std::vector<Rows>& loader, std::ostream& lo
   }
   return skipped;
 }
-/// What the ranks of `f` throw or write to stderr, by rank.
+/// Returns what the ranks of `f` throw or write to stderr, by rank.
 template <class F>
 std::vector<std::string> heard(const F& f) {
   std::vector<std::string> texts(2);

@@ -1,4 +1,4 @@
-// What README shows of a real model, with a small one in a folder of Hugging Face's format.
+// Tests what README shows of a real model, with a small one in a folder of Hugging Face's format.
 #include "../../examples/models/llama_folder.hpp"
 #include "state/folder.hpp"
 #include "test.hpp"

@@ -1,4 +1,4 @@
-// What docs/reproducibility.md says: what changes the bits of a training, and what does not. With
+// Tests docs/reproducibility.md: what changes the bits of a training, and what does not. With
 // IKEBANA_BITS set, prints a number of the bits of each work, which same_bits.py compares between
 // processes.
 #include <cstdlib>
@@ -122,7 +122,7 @@ Tensors gathered(bool deterministic) {
   (table.index({index}) * scale).sum().backward();
   return {table.grad()};
 }
-/// The same by operators that add up in one order.
+/// Computes this with operators that add up in one order.
 Tensors selected() {
   torch::manual_seed(3);
   const at::Tensor table = at::randn({50, 64}).requires_grad_();

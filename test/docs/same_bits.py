@@ -14,7 +14,7 @@ program = pathlib.Path(sys.argv[1]).resolve()
 BASE = {"OMP_NUM_THREADS": "2"}
 INTEGERS = {"loader", "uniform"}
 DRAWN = INTEGERS | {"normal"}
-# What is changed in the environment, and which works must have the same bits nevertheless.
+# Lists changes of the environment, and which works must have the same bits nevertheless.
 RUNS = {
     "a second run": ({}, "all"),
     "OMP_NUM_THREADS=1": ({"OMP_NUM_THREADS": "1"}, DRAWN),

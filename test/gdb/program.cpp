@@ -1,4 +1,4 @@
-// What a debugger is shown: a trainer, a loss and reports, with a function to stop in.
+// Shows a debugger a trainer, a loss and reports, with a function to stop in.
 #include <cstdio>
 #include <ikebana.hpp>
 #include <memory>

@@ -1,17 +1,17 @@
 #pragma once
-// What the tests ask of CUDA itself. Only cuda/cuda.cpp includes CUDA's headers, so that no other
-// file needs them.
+// Calls of CUDA itself that the tests need. Only cuda/cuda.cpp includes CUDA's headers, so that no
+// other file needs them.
 #include <cstdint>
 #include <string>
 #include <utility>
 
 namespace gpu::cuda {
 
-/// 0 where there is no device, no driver, or no LibTorch with CUDA.
+/// Returns 0 if there is no device, no driver, or no LibTorch with CUDA.
 int devices();
 /// `NVIDIA H100 80GB HBM3, compute capability 9.0, driver 13.0, runtime 13.0`
 std::string description(int index);
-/// Whether everything that makes the host wait for a device is an error.
+/// Makes everything that lets the host wait for a device an error, or allows it again.
 void forbid_host_sync(bool forbid);
 std::int64_t allocated_bytes(int index);
 std::int64_t peak_bytes(int index);

@@ -21,7 +21,7 @@ const char* name();
 
 /// The device of an index; the CPU has one only.
 c10::Device device(int index = 0);
-/// How many devices of this kind there are.
+/// Returns how many devices of this kind there are.
 int devices();
 
 /// Ends the case as one that was not run, with the reason; the totals at the end count it.
@@ -53,16 +53,16 @@ Allocated allocated(int index = 0);
 /// device can be limited.
 void limit_memory(std::int64_t bytes);
 
-/// How often an event of the simulated device answers "not yet"; once by default.
+/// Sets how often an event of the simulated device answers "not yet"; once by default.
 void set_false_queries(int count);
 
 /// Waits until the device has finished all work.
 void synchronize();
-/// Copies that were asked for and not yet done; 0 where the device does not tell.
+/// Counts copies that were asked for and not yet done; 0 if the device does not tell.
 std::size_t copies_in_flight();
 /// False once an error has made the device unusable for the rest of the process.
 bool is_usable();
-/// What was wrong since the last call and changed no result, one sentence each: two streams that
+/// Returns mistakes since the last call that changed no result, one sentence each: two streams that
 /// use the same memory without an event, say. Only the simulated device can tell.
 std::vector<std::string> take_errors();
 

@@ -1,11 +1,11 @@
-// What becomes of a loss on a device that is not finite: who is told of it, and when.
+// Tests what happens if a loss on a device is not finite: to whom it is reported, and when.
 #include "guarantees.hpp"
 
 namespace gpu::finite_checks {
 
 namespace nn = torch::nn;
 
-/// Of the user's own: keeps what each step is told about its gradients.
+/// A user's own policy that keeps what each step reports of its gradients.
 struct Told {
   using axis = ikebana::axis::clip;
   std::vector<at::Tensor>* flags;

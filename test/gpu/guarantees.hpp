@@ -60,7 +60,7 @@ struct NetImpl : torch::nn::Module {
     for (Block& block : blocks) x = run(block, x);
     return head(x);
   }
-  /// Of flattened rows, since LibTorch has no deterministic loss of sequences on CUDA.
+  /// Takes flattened rows, since LibTorch has no deterministic loss of sequences on CUDA.
   template <class Run>
   Loss loss(Run& run, const Texts& batch) {
     const at::Tensor logits = forward(run, batch.input).flatten(0, 1);
@@ -76,7 +76,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// The same weights at each call, on the CPU.
+/// Makes a net on the CPU, with equal weights at each call.
 inline Net net(double dropout = 0, bool sparse = false) {
   torch::manual_seed(3);
   return Net(dropout, sparse);
@@ -124,7 +124,7 @@ class Deterministic {
   }
 };
 
-/// What a training computed: the loss of each step and the final parameters, on the CPU.
+/// The results of a training: the loss of each step and the final parameters, on the CPU.
 struct Trace {
   Tensors losses, parameters;
 };
@@ -158,7 +158,7 @@ inline bool same_bits(const Trace& a, const Trace& b) {
   return test::same_bits(a.losses, b.losses) && test::same_bits(a.parameters, b.parameters);
 }
 
-/// How far apart two trainings are: losses relative to the largest, parameters relative to their
+/// The distance of two trainings: losses relative to the largest, parameters relative to their
 /// change by training.
 struct Apart {
   double losses, parameters;
@@ -197,7 +197,8 @@ inline void check_near(Apart limit, const Trace& a, const Trace& b) {
   CHECK(found.parameters <= limit.parameters);
 }
 
-/// The law of a recipe: its losses and weights on the device are those on the CPU but for rounding.
+/// Checks for a recipe that its losses and weights on the device equal those on the CPU up to
+/// rounding.
 template <class... Policies>
 void follows_the_cpu(Apart limit, Policies... policies) {
   const auto batches = texts();
@@ -205,8 +206,8 @@ void follows_the_cpu(Apart limit, Policies... policies) {
   const Trace here = trained_on(at::kCPU, net(), batches, policies...);
   check_near(limit, there, here);
 }
-/// FP32 sums in another order, where a gradient near 0 may change its sign and Adam's step with it;
-/// and the same in 16 bits. Trainings that have nothing in common are about 1.4 apart.
+/// The bounds for FP32 sums in another order, in which a gradient near 0 may change its sign and
+/// Adam's step with it; and for sums of 16 bits. Unrelated trainings are about 1.4 apart.
 constexpr Apart rounding{1e-4, 3e-2}, coarse{2e-2, 0.5};
 
 }  // namespace gpu

@@ -1,5 +1,5 @@
-// What a step launches on a device beside the shortest loop by hand: three operators and a copy,
-// for what that loop does not do: it does not check whether the loss and the norm are finite.
+// Tests that a step launches only three operators and a copy more than the shortest loop by hand,
+// which does not check whether the loss and the norm are finite.
 #include <map>
 
 #include "guarantees.hpp"
@@ -32,7 +32,7 @@ struct Counted {
   }
 };
 
-/// What a loop by hand does with the parameters of a model.
+/// Updates the parameters of a model as a loop by hand does.
 struct Hand {
   enum class Optimizer { AdamW, SGD };
   MLP model = MLP();
@@ -76,7 +76,8 @@ struct Hand {
 
 using Names = std::map<std::string, int>;
 
-/// How often each operator is launched by a step, after some that make state and check counts.
+/// Counts how often a step launches each operator, after some steps that make state and check
+/// counts.
 template <class Step>
 Names launched(const Step& step) {
   for (int i = 0; i < 3; ++i) step();
@@ -86,7 +87,7 @@ Names launched(const Step& step) {
   for (const auto& name : launches.names()) ++names[name];
   return names;
 }
-/// What a step of the recipe launches, less what the loop by hand launches.
+/// Returns what a step of the recipe launches, less what the loop by hand launches.
 template <class... Policies>
 Names surplus(Hand hand, const Policies&... policies) {
   MLP model;

@@ -57,13 +57,14 @@ struct SometimesTwice {
   Count count(Net& model, const Texts& batch) const { return model->count(batch); }
 };
 
-/// Of one step that is not the first, with the memory that it adds to that before: the most, and
-/// what is there after the forward, in bytes of the device.
+/// The memory that a later step adds, in bytes of the device: the peak, and the bytes after the
+/// forward.
 struct Memory {
   std::int64_t peak = 0, after_forward = 0, between = 0;
 };
-/// How many copies are on their way when the backward of a unit begins; and in an evaluation, which
-/// has no gradients to copy, when the forward of one begins, before its parameters are waited for.
+/// Counts the copies on their way when the backward of a unit begins. In an evaluation, which has
+/// no gradients to copy, it counts them when the forward of a unit begins, before the step waits
+/// for the unit's parameters.
 struct Copies {
   std::vector<std::size_t> in_backward, in_evaluation;
 };
@@ -102,7 +103,7 @@ namespace gpu {
 
 namespace offload_parts {
 
-/// The third step's, on the simulated device, whose allocator keeps nothing.
+/// Returns the third step's memory, on the simulated device, whose allocator keeps nothing.
 template <class... Policies>
 Memory memory_of_step(Copies& copies, Policies... policies) {
   Net model = net();

@@ -4,7 +4,7 @@
 #include "own_momentum.hpp"
 
 namespace gpu {
-/// The state of optimizers holds NaN where no update uses it, and an update uses that of one
+/// The state of optimizers holds NaN while no update uses it, and an update uses that of one
 /// parameter at a time.
 struct HiddenState {
   using axis = ikebana::axis::offload;
@@ -43,7 +43,8 @@ namespace gpu {
 
 namespace optimizers_parts {
 
-/// Whether everything in `before` is the same in `after`. Moments may have been made since.
+/// Returns whether everything in `before` is unchanged in `after`. Moments may have been made
+/// since.
 bool keeps(const StateDict& before, StateDict after) {
   std::erase_if(after, [&](const auto& item) { return !before.count(item.first); });
   return test::same_state(before, after);
@@ -51,7 +52,7 @@ bool keeps(const StateDict& before, StateDict after) {
 /// An update on the device is that on the CPU, and one that the device rejects, be it the first or
 /// a later one, changes nothing: a training with rejected steps has the bits of one without them.
 template <class Optimizer>
-void law(Apart limit, Optimizer optimizer) {
+void check(Apart limit, Optimizer optimizer) {
   follows_the_cpu(limit, optimizer, Changed{});
   const Deterministic deterministic;
   bool broken = false;
@@ -114,31 +115,31 @@ void same_with_hidden_state(Optimizer optimizer) {
 }  // namespace optimizers_parts
 using namespace optimizers_parts;
 
-TEST_CASE("AdamW") { law(rounding, AdamW{.lr = 1e-2}); }
+TEST_CASE("AdamW") { check(rounding, AdamW{.lr = 1e-2}); }
 TEST_CASE("Adam with amsgrad") {
-  law(rounding, Adam{.lr = 1e-2, .weight_decay = 0.1, .amsgrad = true});
+  check(rounding, Adam{.lr = 1e-2, .weight_decay = 0.1, .amsgrad = true});
 }
 TEST_CASE("SGD") {
-  law(rounding, SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
-  law(rounding, SGD{.lr = 0.1});
+  check(rounding, SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-3, .nesterov = true});
+  check(rounding, SGD{.lr = 0.1});
 }
-TEST_CASE("Adagrad") { law(rounding, Adagrad{.lr = 1e-2}); }
-TEST_CASE("Adafactor") { law(rounding, Adafactor{}); }
-TEST_CASE("AdamW8bit") { law({1e-3, 0.1}, AdamW8bit{.lr = 1e-2, .min_8bit_size = 1024}); }
-TEST_CASE("Lion") { law({1e-3, 0.2}, Lion{.lr = 1e-3}); }
-TEST_CASE("Muon") { law({1e-3, 0.2}, Muon{.lr = 1e-2}); }
+TEST_CASE("Adagrad") { check(rounding, Adagrad{.lr = 1e-2}); }
+TEST_CASE("Adafactor") { check(rounding, Adafactor{}); }
+TEST_CASE("AdamW8bit") { check({1e-3, 0.1}, AdamW8bit{.lr = 1e-2, .min_8bit_size = 1024}); }
+TEST_CASE("Lion") { check({1e-3, 0.2}, Lion{.lr = 1e-3}); }
+TEST_CASE("Muon") { check({1e-3, 0.2}, Muon{.lr = 1e-2}); }
 
-TEST_CASE("an optimizer that declares nothing") { law(rounding, test::OwnMomentum{.lr = 0.1}); }
+TEST_CASE("an optimizer that declares nothing") { check(rounding, test::OwnMomentum{.lr = 0.1}); }
 TEST_CASE("LibTorchOptimizer") {
-  law(rounding, LibTorchOptimizer<torch::optim::RMSprop>{
-                    torch::optim::RMSpropOptions(1e-3).momentum(0.5).centered(true)});
+  check(rounding, LibTorchOptimizer<torch::optim::RMSprop>{
+                      torch::optim::RMSpropOptions(1e-3).momentum(0.5).centered(true)});
 }
 TEST_CASE("Combined") {
   using RMSprop = LibTorchOptimizer<torch::optim::RMSprop>;
-  law({1e-3, 0.2},
-      Combined<test::OwnMomentum, RMSprop>{.match = named("*norm*"),
-                                           .first = {.lr = 0.1},
-                                           .rest = {torch::optim::RMSpropOptions(1e-3)}});
+  check({1e-3, 0.2},
+        Combined<test::OwnMomentum, RMSprop>{.match = named("*norm*"),
+                                             .first = {.lr = 0.1},
+                                             .rest = {torch::optim::RMSpropOptions(1e-3)}});
 }
 TEST_CASE("an optimizer that declares nothing keeps a value changed after a rejected step") {
   Net model = net();

@@ -6,7 +6,7 @@ namespace gpu {
 
 namespace out_of_memory_parts {
 
-/// Bytes that a step needs beyond those in use when it begins, with the state `before`.
+/// Returns the bytes that a step needs beyond those in use when it begins, with the state `before`.
 template <class T, class Batch>
 std::int64_t needed_by_step(T& trainer, const StateDict& before, const Batch& batch,
                             bridge::MemoryCounter& counter) {
@@ -51,8 +51,8 @@ std::vector<at::Tensor> values_of(const Net& model) {
   for (const auto& p : model->parameters()) all.push_back(p.detach().cpu());
   return all;
 }
-/// The same memory, as little as half of what one microbatch needs: each step is made, with the
-/// bits of Accumulate<N>, or throws OutOfMemory.
+/// Trains with memory down to half of what one microbatch needs: each step is made, with the bits
+/// of Accumulate<N>, or throws OutOfMemory.
 template <class... Policies>
 void every_failure_repeats_the_step(Policies... policies) {
   const auto batch = texts(1)[0];

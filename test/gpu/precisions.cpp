@@ -6,7 +6,7 @@ namespace gpu {
 
 namespace precisions_parts {
 
-/// How often an operator is called, on any thread, while this exists.
+/// Counts the calls of an operator, on any thread, while this exists.
 class Calls {
  public:
   explicit Calls(std::string name) {

@@ -73,7 +73,7 @@ TEST_CASE("ranks: two ranks under each policy on shard train as one with two mic
   row.check(2, shards(Shard<HSDP<1>>{.ordered = false}), expected, of_rounding);
 }
 
-/// What a training leaves: its weights, and losses of evaluations with averaged weights.
+/// The results of a training: its weights, and losses of evaluations with averaged weights.
 struct Left {
   std::vector<at::Tensor> weights;
   std::vector<double> losses;
@@ -110,7 +110,7 @@ void fails(T& trainer, const Rows& batch) {
   CHECK_MESSAGE(contains(text, is_own ? "no forward" : "rank 1: no forward"), text);
   CHECK(same_state(kept_state(trainer), before));
 }
-/// The same by two ranks, which are saved after the third step, and by one that goes on from there.
+/// Trains on two ranks, saves after the third step, and continues on one rank from there.
 template <class How>
 void goes_on(const Shard<How>& policy, const Left& expected) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());

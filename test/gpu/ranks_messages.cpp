@@ -151,7 +151,7 @@ TEST_CASE("ranks: a backend that cannot be is an error with words") {
         ikebana::detail::has_nccl);
   CHECK_NOTHROW(backends(std::nullopt).check({at::kPrivateUse1, 0}));
 }
-/// What each of two ranks says when a trainer is made of a model on `device_of(group)`.
+/// Returns what each of two ranks says when a trainer is made of a model on `device_of(group)`.
 template <class DeviceOf>
 std::vector<std::string> made_by_two(const DeviceOf& device_of) {
   std::vector<std::string> texts(2);

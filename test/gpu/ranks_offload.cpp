@@ -20,7 +20,7 @@ Bounds bounds(Bounds of_bits = {}) {
   return of_bits;
 }
 
-/// What two ranks leave, each of which cuts its part of a batch into two microbatches.
+/// Returns the results of two ranks, each of which cuts its part of a batch into two microbatches.
 template <class Row, class How>
 test::ranks::Trace trained_by_two(const Row& row, const Shard<How>& policy) {
   std::vector<Counted> models{test::ranks::make<Counted>(), test::ranks::make<Counted>()};

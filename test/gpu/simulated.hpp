@@ -22,20 +22,20 @@ inline c10::Device device(int index = 0) {
   return {c10::kPrivateUse1, static_cast<c10::DeviceIndex>(index)};
 }
 
-/// What would have been undefined behaviour on CUDA, one sentence each: memory used by two streams
-/// without an event between them, and memory freed while a stream uses it that `record_stream` did
-/// not name. `take_errors` forgets them.
+/// Returns what would have been undefined behaviour on CUDA, one sentence each: memory used by two
+/// streams without an event between them, and memory freed while a stream uses it that
+/// `record_stream` did not name. `take_errors` forgets them.
 std::vector<std::string> errors();
 std::vector<std::string> take_errors();
 
-/// How often an event says "not yet" when asked, before it asks the device. 1 by default.
+/// Sets how often an event says "not yet" when asked, before it asks the device. 1 by default.
 void set_false_queries(int count);
 
 /// Allocations beyond this many bytes on one device throw c10::OutOfMemoryError; 0: no limit. Gives
 /// the limit before.
 std::size_t set_memory_limit(std::size_t bytes);
 
-/// How often the host has waited for a device, in all threads.
+/// Counts how often the host has waited for a device, in all threads.
 std::int64_t synchronisations();
 
 /// Copies that were asked for and not yet done, on all streams.

@@ -98,7 +98,7 @@ void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   copy_now(from, to);
 }
 
-/// As CUDA's copies between devices: the current streams of both wait for each other.
+/// Copies as CUDA's copies between devices: the current streams of both wait for each other.
 void copy_between_devices(const at::Tensor& from, const at::Tensor& to) {
   const auto a = current_stream(from.get_device()), b = current_stream(to.get_device());
   state().streams.join(a, b);

@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-/// What copies a number or a shape to the host on CUDA.
+/// These operators copy a number or a shape to the host on CUDA.
 const Names waiting = {"aten::_local_scalar_dense",
                        "aten::nonzero",
                        "aten::masked_select",
@@ -31,11 +31,11 @@ const Names waiting = {"aten::_local_scalar_dense",
                        "aten::_ctc_loss",
                        "aten::embedding_renorm_",
                        "aten::_linalg_check_errors"};
-/// What takes indices of the host on CUDA, and waits where they are masks.
+/// These operators take indices of the host on CUDA, and wait if they are masks.
 const Names indexing = {"aten::index", "aten::index_put", "aten::index_put_",
                         "aten::_index_put_impl_", "aten::_unsafe_index"};
 
-/// What takes a number of the host on CUDA, as pointwise operators do.
+/// These operators take a number of the host on CUDA, as pointwise operators do.
 const Names numbers = {"aten::fill_",      "aten::masked_fill", "aten::masked_fill_",
                        "aten::index_fill", "aten::index_fill_", "aten::where"};
 
@@ -182,8 +182,8 @@ void run_sparse_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   Call(op, *stack, c10::DispatchKey::SparseCPU).run();
 }
 
-/// Whether LibTorch has the operator for any device, made of others, and for the CPU as well: with
-/// other bits.
+/// Returns whether LibTorch has the operator both for any device, made of others, and for the CPU,
+/// with other bits.
 bool hides_cpu_kernel(const c10::OperatorHandle& op, c10::DispatchKey cpu) {
   using c10::DispatchKey;
   return op.hasKernelForDispatchKey(cpu) &&
@@ -191,8 +191,8 @@ bool hides_cpu_kernel(const c10::OperatorHandle& op, c10::DispatchKey cpu) {
           op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
 }
 
-/// Makes `kernel` that of every operator which has no other on the device's `key`, and of those
-/// whose kernel of the CPU, under `cpu`, would be hidden.
+/// Registers `kernel` for every operator that has no other kernel on the device's `key`, and for
+/// every operator whose CPU kernel, under `cpu`, would be hidden.
 template <c10::BoxedKernel::BoxedKernelFunction* kernel>
 void register_all(c10::DispatchKey key, c10::DispatchKey cpu) {
   using torch::CppFunction, torch::Library;

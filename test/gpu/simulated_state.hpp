@@ -30,7 +30,7 @@ using StreamIndex = std::size_t;
 StreamIndex index_of(const c10::Stream& stream);
 c10::Stream stream_of(StreamIndex index);
 
-/// How far each stream's work is known to be done.
+/// Records, by stream, how far its work is known to be done.
 using Clock = std::array<std::uint64_t, all_streams>;
 
 struct Access {
@@ -70,7 +70,8 @@ class Memory {
   c10::DataPtr allocate(std::size_t bytes, c10::Device device);
   c10::DataPtr allocate_pinned(std::size_t bytes);
   void free(void* address);
-  /// The block that `address` is in, also if it was freed lately; null if there is none.
+  /// Returns the block that `address` is in, also if it was freed lately; null if there is no such
+  /// block.
   BlockPtr find(const void* address) const;
   /// The bytes of `address`; throws c10::Error if it is not in a block.
   char* bytes(const void* address) const;
@@ -104,7 +105,7 @@ struct Recorded {
 };
 using RecordedPtr = std::shared_ptr<Recorded>;
 
-/// What a stream has to do: one of the three.
+/// A task of a stream: one of the three.
 struct Work {
   std::function<void()> copy;
   RecordedPtr reach, await;
@@ -133,7 +134,7 @@ class Streams {
 
   void read(Block& block, StreamIndex stream, const char* what);
   void write(Block& block, StreamIndex stream, const char* what);
-  /// Whether the next operation of `later` comes after `access`.
+  /// Returns whether the next operation of `later` comes after `access`.
   bool ordered(const Access& access, StreamIndex later) const;
 
   std::size_t copies() const;

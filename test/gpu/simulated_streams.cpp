@@ -1,4 +1,5 @@
-// Streams of the simulated accelerator: what is done late, in which order, and what has none.
+// Tests streams of the simulated accelerator: what is done late, in which order, and what has no
+// order.
 #include "simulated_state.hpp"
 
 #include <c10/util/Exception.h>

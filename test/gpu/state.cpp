@@ -25,7 +25,7 @@ StateDict on_host(const StateDict& state) {
   for (const auto& [name, t] : state) all[name] = t.cpu();
   return all;
 }
-/// Without the generator of the device, which a CPU does not have.
+/// Leaves out the generator of the device, which a CPU does not have.
 StateDict without_generator(StateDict state) {
   state.erase("ikebana.trainer.device_generator");
   return state;

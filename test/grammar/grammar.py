@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The grammar, compiled without LibTorch in the include path.
 
-    grammar.py laws COMPILER FLAGS    the laws compile; no header of LibTorch is among the includes
-    grammar.py time COMPILER FLAGS    three recipes against Boost.Hana alone, in processor time
+    grammar.py guarantees COMPILER FLAGS    the guarantees compile; no header of LibTorch is
+                                            among the includes
+    grammar.py time COMPILER FLAGS          three recipes against Boost.Hana alone, in
+                                            processor time
 """
 import pathlib
 import re
@@ -15,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include" / "ikebana" / "grammar"
 MOST_TIMES = 4  # times the time of boost/hana.hpp alone
 ROUNDS = 5
-LAWS = "laws.cpp", "ranks.cpp", "offload.cpp"
+GUARANTEES = "guarantees.cpp", "ranks.cpp", "offload.cpp"
 
 
 def compile_with(compiler, flags, *arguments):
@@ -26,17 +28,17 @@ def compile_with(compiler, flags, *arguments):
     return done.stdout
 
 
-def laws(compiler, flags):
+def guarantees(compiler, flags):
     for header in sorted(HEADERS.glob("*.hpp")):
         includes = compile_with(compiler, flags, "-M", "-include", header, "-x", "c++", "/dev/null")
         of_torch = re.findall(r"\S*/(?:ATen|c10|caffe2|torch)/\S+", includes)
         if of_torch:
             sys.exit(f"{header.name} includes LibTorch: {' '.join(of_torch[:3])}")
         print(f"{header.name}: no header of LibTorch among {len(includes.split())} includes")
-    for file in LAWS:
+    for file in GUARANTEES:
         compile_with(compiler, flags, "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
                      "-fsyntax-only", HERE / file)
-    print("all laws hold")
+    print("all guarantees hold")
 
 
 def seconds(compiler, flags, program):
@@ -56,4 +58,4 @@ def time(compiler, flags):
         sys.exit(f"the grammar may take at most {MOST_TIMES} times what Boost.Hana takes")
 
 
-{"laws": laws, "time": time}[sys.argv[1]](*sys.argv[2:])
+{"guarantees": guarantees, "time": time}[sys.argv[1]](*sys.argv[2:])

@@ -133,7 +133,7 @@ static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<obse
 static_assert(same<compose_t<Without<axis::clip>, AdamW>, compose_t<>>);
 
 // An axis of a user's own follows all others, in the order in which policies name them; it takes
-// many policies where it says so, and is absent from a recipe without it.
+// many policies if it says so, and is absent from a recipe without it.
 struct first_axis : axis::own {};
 struct second_axis : axis::own {
   static constexpr bool many = true;
@@ -153,7 +153,7 @@ static_assert(same<own_order<OnSecond<1>, AdamW, OnSecond<2>>, Then>);
 static_assert(
     same<own_order<OnSecond<1>, OnFirst, OnSecond<2>>, detail::appended<Then, first_axis>::type>);
 static_assert(same<compose_t<OnFirst, AdamW>, compose_t<AdamW, OnFirst>>);
-// What such an axis calls its default is in no recipe that does not name it.
+// A recipe that does not name such an axis does not contain the axis's default either.
 struct third_axis : axis::own {
   using default_policy = AdamW;
 };

@@ -1,4 +1,4 @@
-// What can be offloaded, and what cannot. Compiled without LibTorch.
+// Checks what can be offloaded, and what cannot. Compiled without LibTorch.
 #include <ikebana/checks/policies.hpp>
 
 namespace {

@@ -74,9 +74,9 @@ inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 /// The policies of an axis on which a test runs.
 template <class... Words>
 struct Choices {
-  template <class Law>
-  static void each(Law&& law) {
-    (law.template operator()<Words>(ikebana::detail::type_name<Words>()), ...);
+  template <class Check>
+  static void each(Check&& check) {
+    (check.template operator()<Words>(ikebana::detail::type_name<Words>()), ...);
   }
 };
 using Checkpoints = Choices<Checkpoint<Full>, Checkpoint<Selective>, Checkpoint<Every<2>>,

@@ -158,7 +158,7 @@ struct ZooImpl : torch::nn::Module {
 };
 TORCH_MODULE(Zoo);
 
-/// The same with the type of `run` erased.
+/// A Zoo with the type of `run` erased.
 struct ErasedZooImpl : ZooImpl {
   using ZooImpl::ZooImpl;
   Loss loss(Runner& run, const Rows& batch) { return ZooImpl::loss(run, batch); }

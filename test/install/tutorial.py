@@ -114,7 +114,7 @@ class Reader:
     def interrupt(self, command):
         """Ctrl-C, once a state of the middle of the second epoch was saved."""
         states = self.folder / command[1] / "states"
-        # What runs in the background of a shell inherits that it ignores Ctrl-C.
+        # A shell's background processes inherit that they ignore Ctrl-C.
         program = subprocess.Popen(command, cwd=self.folder, env=self.env, preexec_fn=lambda:
                                    signal.signal(signal.SIGINT, signal.SIG_DFL))
         while not list(states.glob("step-*80.safetensors")):

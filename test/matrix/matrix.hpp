@@ -59,7 +59,7 @@ struct NetImpl : torch::nn::Module {
   }
 
  private:
-  /// From rows as images of 2 channels to 4 channels of 2 x 2.
+  /// Maps rows as images of 2 channels to 4 channels of 2 x 2.
   static torch::nn::Conv2dOptions convolution() {
     return torch::nn::Conv2dOptions(2, 4, 3).stride({2, 1}).padding(1);
   }
@@ -100,7 +100,7 @@ void go_on(T& trainer, Outcome& outcome) {
   outcome.state = trainer.state();
 }
 
-/// The same by a loop of steps, which compiles in half the time and must equal `fit`.
+/// Trains by a loop of steps, which compiles in half the time and must equal `fit`.
 template <class T>
 void go_on_by_hand(T& trainer, Outcome& outcome) {
   Epoch epoch{.loss = 0};
@@ -142,10 +142,10 @@ void fails_whole(T& trainer) {
   CHECK(difference(kept_by_failure(trainer.state()), before) == "");
 }
 
-/// `make` and `plainer` make trainers from the same weights; the second has none of the policies
-/// that change only where and when things are computed.
+/// `make` and `plainer` make trainers from the same weights; the second lacks the policies that
+/// change only where and when things are computed.
 template <class Make, class Plainer>
-void laws_hold(Make make, Plainer plainer) {
+void guarantees_hold(Make make, Plainer plainer) {
   data();  // draws random numbers
   Outcome outcome, plain, resumed;
   auto trainer = make();

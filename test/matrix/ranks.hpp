@@ -1,5 +1,5 @@
 #pragma once
-// What the recipes of ranks.py are made of, besides policies.
+// The recipes of ranks.py are made of these, besides policies.
 #include "test.hpp"
 
 #include "ranks/equals_one_rank.hpp"

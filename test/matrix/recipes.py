@@ -57,7 +57,7 @@ def case(recipe):
     trainers = ("".join(f",\n            {word}" for word in TABLE.words(recipe, w))
                 for w in ((), NEVER_WHAT))
     one, other = (f"    [] {{ return Trainer{{net(){values}}}; }}" for values in trainers)
-    return f"TEST_CASE(\"matrix: {name}\") {{\n  laws_hold(\n{one},\n{other});\n}}\n"
+    return f"TEST_CASE(\"matrix: {name}\") {{\n  guarantees_hold(\n{one},\n{other});\n}}\n"
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ struct Trained {
     }
     peak = counter.peak();
   }
-  /// Bytes in use of a kind and, where it is not empty, of a unit.
+  /// Returns the bytes in use of a kind and, if `unit` is not empty, of a unit.
   std::int64_t in_use(const MemoryRecord& record, const std::string& kind,
                       const std::string& unit = "") {
     std::int64_t bytes = 0;
@@ -116,7 +116,7 @@ TEST_CASE("memory snapshot: a folder that does not exist is an error that names 
   }
 }
 
-/// What Python is to find.
+/// Writes what Python is to find.
 void write_expected(const std::filesystem::path& folder, const MemoryRecord& record,
                     std::int64_t peak) {
   std::map<std::string, std::int64_t> kinds;

@@ -29,7 +29,7 @@ inline std::vector<Case> cases() {
       for (const bool adds : {false, true}) list.push_back({sizes, format, adds});
   return list;
 }
-/// Whether LibTorch's own batch norm was called within f.
+/// Returns whether f called LibTorch's own batch norm.
 template <class F>
 bool calls_batch_norm(const F& f) {
   static thread_local bool found = false;

@@ -1,4 +1,4 @@
-// How modules::BNReLU2d is used: frozen, with second derivatives, in a trainer, with Python's
+// Tests how modules::BNReLU2d is used: frozen, with second derivatives, in a trainer, with Python's
 // names.
 #include "bn_relu_cases.hpp"
 

@@ -10,7 +10,7 @@ namespace test::linear {
 namespace modules = ikebana::modules;
 namespace detail = ikebana::detail;
 
-/// How often operators of this name are called within f.
+/// Counts how often f calls operators of this name.
 template <class F>
 int calls_of(const char* name, const F& f) {
   static thread_local const char* wanted = nullptr;

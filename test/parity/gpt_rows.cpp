@@ -8,8 +8,9 @@ namespace gpt_parts {
 const AdamW adamw{.lr = 1e-3, .weight_decay = 0.1};
 const ClipGradNorm clip{.max_norm = 0.5};
 
-// AdamW divides each gradient by its size: gradients that are only rounding errors (such as those
-// of the keys' biases) move weights as far as all others, so weights differ sooner than losses.
+// AdamW divides each gradient by its size: gradients that are only rounding errors (the keys'
+// biases have such gradients) move weights as far as all others, so weights differ sooner than
+// losses.
 const Agreement other_attention{1e-2, 0.2, "attention in the form that is fastest for its shape"};
 const Agreement other_clip{1e-5, 1e-4,
                            "the norm divides within the update and is summed unit by unit"};

@@ -1,8 +1,8 @@
 // parity FOLDER [--device DEVICE] [--after ROW] [WORD]... trains the rows whose names begin with a
-// word, or all rows; with --after only those that follow that row. Writes for each the file
-// FOLDER/ROW.safetensors that Python must agree with. Prints a line per row: its name, or
-// `ROW: error`. Exits with 1 if rows failed, 2 if none can be trained, and 3 if an error has left
-// the device unusable, where a new process can go on. parity alone prints the table of rows as
+// word, or all rows; with --after only the rows that follow that row. Writes for each the file
+// FOLDER/ROW.safetensors that Python must agree with. Prints a line per row: its name, or `ROW:
+// error`. Exits with 1 if rows failed, 2 if none can be trained, and 3 if an error has left the
+// device unusable: then a new process can go on. parity alone prints the table of rows as
 // docs/parity.md shows it; parity --models FOLDER writes what models.py compares.
 #include <algorithm>
 #include <iostream>

@@ -80,7 +80,7 @@ inline std::string json(const std::function<double(std::int64_t)>& of_step) {
 }
 /// A rule is not written: the Python reference knows its meaning from the policy it is in.
 inline std::string json(const ikebana::ParameterRule&) { return "null"; }
-/// What is called is not written: no row has one.
+/// A function is not written, since no row has one.
 inline std::string json(const std::function<double(double)>&) { return "null"; }
 inline std::string json(const std::function<void()>&) { return "null"; }
 /// The parameters of the row's model.

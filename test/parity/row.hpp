@@ -9,12 +9,12 @@ namespace parity {
 
 using namespace ikebana;
 
-/// How well Python must agree, and why not better.
+/// Says how well Python must agree, and why not better.
 struct Agreement {
   double losses = 0;   // relative; 0: the same bits in all that a row compares
   double weights = 0;  // norm of the difference over the norm of the change by training
   std::string reason = {};
-  std::string twin = {};  // what Python does as ikebana does it, where it has its own way
+  std::string twin = {};  // what Python does as ikebana does it, if it has its own way
 };
 inline const Agreement bits;
 inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)}; }
@@ -62,8 +62,8 @@ void append(StateDict& out, const std::vector<std::vector<BatchT>>& batches) {
     }
 }
 
-/// What the trainer has besides the model: the weights that it averages. Batch norm's statistics of
-/// an SWA are computed from the batches, as its users do.
+/// Appends what the trainer has besides the model: the weights that it averages. Batch norm's
+/// statistics of an SWA are computed from the batches, as its users do.
 template <class... Policies, class Trainer, class BatchT>
 void append_average(StateDict& out, Trainer& trainer,
                     const std::vector<std::vector<BatchT>>& batches) {
@@ -81,7 +81,7 @@ template <class Policy>
 inline constexpr bool counts_epochs = false;
 template <class Schedule>
 inline constexpr bool counts_epochs<PerEpoch<Schedule>> = true;
-/// What a user who steps a schedule by hand does after a step.
+/// Does what a user who steps a schedule by hand does after a step.
 template <class... Policies, class Trainer>
 void after_step(Trainer& trainer, const Report& report) {
   if constexpr ((std::is_same_v<Policies, ReduceLROnPlateau> || ...))

@@ -7,7 +7,7 @@
 namespace parity {
 
 /// Leaves out the warnings that an operator has no deterministic algorithm: a row that depends on
-/// the order of additions is told by its results.
+/// its results show the order of additions.
 struct FewerWarnings : c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     if (warning.msg().find("deterministic") == std::string::npos)
@@ -21,7 +21,8 @@ inline std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// True if the device still computes: after some errors CUDA does not, until the process ends.
+/// Returns true if the device still computes: after some errors CUDA does not, until the process
+/// ends.
 inline bool is_usable(c10::Device device) {
   try {
     return at::ones({}, device).add(1).item<double>() == 2;

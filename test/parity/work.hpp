@@ -67,7 +67,7 @@ inline Work<Bag> bag() {
           })};
 }
 
-/// The same rows as a range of batches of unequal size.
+/// Returns these rows as a range of batches of unequal size.
 template <auto make>
 auto ragged() {
   auto work = make();

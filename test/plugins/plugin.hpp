@@ -11,11 +11,11 @@ struct Plugin {
   /// tensors that its hooks packed.
   void* (*open_saved)();
   int (*close_saved)(void* scope);
-  /// The same for operators: closing returns the number of products and attentions that its mode
-  /// intercepted.
+  /// Opens a mode that intercepts operators: closing returns the number of products and attentions
+  /// that its mode intercepted.
   void* (*open_operators)();
   int (*close_operators)(void* scope);
-  /// The same for operators that draw random numbers; a dropout.
+  /// Opens a mode for operators that draw random numbers; a dropout.
   void* (*open_random)();
   int (*close_random)(void* scope);
   void (*drop)();

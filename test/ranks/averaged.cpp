@@ -47,12 +47,12 @@ std::vector<Rows> wide_batches(std::int64_t rows) {
   return all;
 }
 
-/// What evaluations said after each step, and the weights of the end.
+/// The results of evaluations after each step, and the final weights.
 struct Said {
   std::vector<double> losses;
   std::vector<at::Tensor> weights;
 };
-/// `evaluated` has the batches of this rank; those of one rank are of all.
+/// `evaluated` has the batches of this rank; if there is one rank, it has all.
 template <class T>
 Said trained(T& trainer, const std::vector<Rows>& steps, const std::vector<Rows>& evaluated) {
   Said said;

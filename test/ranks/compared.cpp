@@ -1,4 +1,4 @@
-// What ranks compare in every step: all that an update depends on. An error names the value.
+// Tests what ranks compare in every step: all that an update depends on. An error names the value.
 #include "test.hpp"
 
 #include "on_ranks.hpp"
@@ -25,7 +25,7 @@ void all_name(const std::string& value, const Change& change, Policies... polici
   });
   for (const std::string& text : texts) CHECK_MESSAGE(contains(text, value), text);
 }
-/// The same in the first step, with policies that `make(rank)` returns.
+/// Does this in the first step, with policies that `make(rank)` returns.
 template <class Make>
 void first_step_names(const std::string& value, const Make& policy_of) {
   CAPTURE(value);

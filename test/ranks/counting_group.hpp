@@ -1,5 +1,5 @@
 #pragma once
-// What a rank of a test sends.
+// Counts what a rank of a test sends.
 #include "groups.hpp"
 
 namespace test::ranks {

@@ -11,7 +11,7 @@ namespace test::ranks::ddp_sparse {
 
 using Plain = LibTorchOptimizer<torch::optim::SGD>;  // takes sparse and dense gradients
 
-/// An embedding of LibTorch, a bag, and a weight whose sparse gradients no module tells of. Some
+/// An embedding of LibTorch, a bag, and a weight whose sparse gradients no module reports. Some
 /// ranks use no entry of one in some steps.
 struct WordsImpl : torch::nn::Module {
   torch::nn::Embedding words = register_module(

@@ -10,8 +10,8 @@ using namespace ikebana;
 
 namespace test::ranks::ddp_wire {
 
-/// What each rank sends in a step, and when: `log` has the tags of messages, and "first layer" when
-/// backward is there.
+/// Records what each rank sends in a step, and when: `log` has the tags of messages, and "first
+/// layer" when backward is there.
 struct Sent {
   std::int64_t bytes = 0;
   std::vector<std::string> log;

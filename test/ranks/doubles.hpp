@@ -20,7 +20,7 @@ struct Double {
   bool allow_unused_units = false;
 };
 
-/// What was gathered and released. Shared with the memory, which may outlive the mechanism.
+/// Records what was gathered and released. Shared with the memory, which may outlive the mechanism.
 struct Gathered {
   std::map<std::size_t, std::int64_t> here;  ///< units whose memory exists, and how often
   std::size_t most_here = 0;                 ///< at a time
@@ -60,7 +60,7 @@ inline at::Tensor unit_memory(std::int64_t bytes, std::size_t unit,
   return at::from_blob(memory, {bytes}, release, at::kByte);
 }
 
-/// How the parameters of a unit are cut: each by rows, as evenly as whole rows can be.
+/// Cuts the parameters of a unit: each by rows, as evenly as whole rows can be.
 class Cut {
  public:
   Cut(const ikebana::Tensors& full, std::int64_t size) : size_(size) {
@@ -196,7 +196,7 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     }
     return full;
   }
-  /// In the order of ranks; undefined where no rank has one.
+  /// In the order of ranks; undefined if no rank has one.
   at::Tensor sum_of_ranks(const at::Tensor& own, const at::Tensor& like) {
     const auto all = values.wire->exchange(own.defined() ? Wire::bytes_of(own) : std::string());
     at::Tensor sum;

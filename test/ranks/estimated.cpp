@@ -1,5 +1,5 @@
-// Estimates of one of several ranks: the parts of all ranks are the whole, and those of shapes are
-// those that ranks measure.
+// Estimates of one of several ranks: the parts of all ranks are the whole, and estimates from
+// shapes equal what ranks measure.
 #include <ikebana/estimate.hpp>
 
 #include "test.hpp"
@@ -13,7 +13,7 @@ namespace test::ranks::estimated {
 using One = Trainer<Counted, AdamW>;
 auto maker = [] { return make<Counted>(); };
 
-/// In how many parts parameters, gradients and moments are cut.
+/// Says in how many parts parameters, gradients and moments are cut.
 struct Cut {
   std::int64_t parameters, gradients, state;
 };
@@ -23,8 +23,8 @@ void check_close(std::int64_t a, std::int64_t b) {
   CHECK(static_cast<double>(a) == doctest::Approx(static_cast<double>(b)).epsilon(0.005));
 }
 
-/// What units leave for backward is what they leave on one rank, and no message; their gradients
-/// are theirs, also as parts of a bucket, which has room for parameters that are not used, too.
+/// Units leave for backward what they leave on one rank, and no message. Their gradients count as
+/// theirs, also as parts of a bucket, which has room for unused parameters, too.
 void check_units(const Estimate& e, const Estimate& whole, const Cut& cut) {
   REQUIRE(e.units.size() == whole.units.size());
   for (std::size_t u = 0; u < e.units.size(); ++u) {
@@ -36,7 +36,7 @@ void check_units(const Estimate& e, const Estimate& whole, const Cut& cut) {
   }
 }
 
-/// The same of microbatches, of which a later one finds messages on their way.
+/// Checks microbatches, of which a later one finds messages on their way.
 template <class How>
 void check_halves(const Rows& batch, const EstimateOptions& options, const Cut& cut) {
   using Sharded = Trainer<Counted, AdamW, Accumulate<2>, Shard<How>>;

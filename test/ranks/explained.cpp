@@ -1,4 +1,4 @@
-// What an error says of the memory of one of several ranks.
+// Tests what an error says of the memory of one of several ranks.
 #include "../explained.hpp"
 #include <barrier>
 #include <thread>
@@ -29,7 +29,7 @@ struct With {
     FAIL("another policy");
     return 0;
   }
-  /// Of so many rows: activations are the most, or parameters.
+  /// Checks a batch of `rows` rows, in which activations take most of the memory, or parameters.
   static void check(std::int64_t rows, std::int64_t length, bool is_first) {
     std::vector<std::istringstream> of_ranks(2);
     const Tokens batch = random_batch(config, rows, length);

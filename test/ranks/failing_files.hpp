@@ -9,7 +9,7 @@ using namespace ikebana;
 
 inline constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-/// Of a process that was killed: it does nothing any more.
+/// Thrown instead of a kill: the process does nothing any more.
 struct Killed {};
 
 /// The system's files until operation `at`, which fails; or with `kills`, all from then on.

@@ -1,5 +1,5 @@
-// What several ranks report is one figure: of evaluations, metrics and fit, over data of which each
-// reads its part.
+// Tests that several ranks report one figure: of evaluations, metrics and fit, over data of which
+// each reads its part.
 #include "test.hpp"
 
 #include <unistd.h>
@@ -91,7 +91,7 @@ void stops_together() {
     steps[r] = trainer.steps();
     CHECK(history.stopped);
     CHECK_FALSE(history.terminated);
-    // Asked for at the last step of an epoch, it is heard before the next one.
+    // Asked for at the last step of an epoch, it is obeyed before the next one.
     options = {.epochs = 3, .progress = false};
     options.stop = [&] { return r == 1 && trainer.steps() >= 3 + 6; };
     trainer.fit(mine, options);

@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::ranks::fit_ranks {
 
-/// Where a microbatch with more rows than there is room for runs out of memory.
+/// Says where a microbatch with more rows than there is room for runs out of memory.
 enum class At { Forward, End, Backward };
 
 [[noreturn]] inline void throw_no_room() {
@@ -40,7 +40,7 @@ std::vector<Room> models(std::int64_t n) {
   std::generate_n(std::back_inserter(all), n, [] { return make<Room>(); });
   return all;
 }
-/// What every rank got.
+/// The results of every rank.
 struct Outcome {
   std::vector<Trace> traces;
   std::vector<std::string> texts;

@@ -1,4 +1,5 @@
-// What ranks compare before `fit` trains: its options, and the loaders of which each reads a part.
+// Tests what ranks compare before `fit` trains: its options, and the loaders of which each reads a
+// part.
 #include "test.hpp"
 
 #include <unistd.h>
@@ -26,7 +27,7 @@ DataLoaderOptions part_of(std::int64_t rank) {
   return {.batch_size = 4, .shuffle = true, .num_replicas = 2, .rank = rank};
 }
 
-/// What each of two ranks gets from `f(trainer, rank)`.
+/// Returns what each of two ranks gets from `f(trainer, rank)`.
 template <class F>
 std::vector<std::string> texts_of(const F& f) {
   std::vector<Counted> models{make<Counted>(), make<Counted>()};
@@ -136,7 +137,7 @@ TEST_CASE("fit: a folder that one rank cannot write, or that is another one, is 
   std::filesystem::remove_all(folder);
 }
 
-/// A model that reshapes by the number of rows, which it cannot where there is none.
+/// A model that reshapes by the number of rows, which fails if there are no rows.
 struct ReshapingImpl : torch::nn::Module {
   torch::nn::Linear in = register_module("in", torch::nn::Linear(5, 6)),
                     out = register_module("out", torch::nn::Linear(6, 3));

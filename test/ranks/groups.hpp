@@ -17,7 +17,7 @@ void on_groups(std::int64_t n, F&& f, std::chrono::milliseconds timeout = std::c
     f(ProcessGroup(store, wire->rank(), n, {.timeout = timeout, .backend = Backend::Gloo}));
   });
 }
-/// As `f` of `Recipe::check`.
+/// Makes `f` of `Recipe::check`.
 template <class How>
 auto shards(Shard<How> policy = {}) {
   return [policy](std::int64_t n, const auto& f) {

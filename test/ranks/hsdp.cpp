@@ -79,7 +79,7 @@ TEST_CASE("hsdp: gradients that only some ranks have are those of all copies") {
   adds_what_there_is<1>(3);
 }
 
-/// What a training on these pieces of a batch leaves, of which each rank has some.
+/// Returns the results of a training on these pieces of a batch, of which each rank has some.
 template <std::int64_t N>
 void trains_pieces(const std::vector<std::vector<std::int64_t>>& rows, bool waits_for_all) {
   CAPTURE(N);
@@ -117,7 +117,7 @@ TEST_CASE("hsdp: ranks have other numbers of rows and of microbatches, or none")
   trains_pieces<1>({{2, 1, 1}, {0}, {3}}, false);
 }
 
-/// Rank 3 has all rows: the bits are those of one rank.
+/// Rank 3 has all rows, so the bits equal those of one rank.
 TEST_CASE("hsdp: ranks without a row change no bit") {
   const std::vector<Rows> all = batches(3, 4);
   Trainer alone{make<Terms>(), slow};

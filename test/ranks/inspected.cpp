@@ -1,4 +1,4 @@
-// InspectGradients on several ranks: whole gradients, or those of this rank's rows.
+// InspectGradients on several ranks sees whole gradients, or this rank's rows of them.
 #include "test.hpp"
 
 #include "on_ranks.hpp"

@@ -1,5 +1,5 @@
 // Models that a maker makes: under Shard<FSDP> and <HSDP> their weights are made unit by unit, and
-// are those of a model that was made whole.
+// equal the weights of a model that was made whole.
 #include "test.hpp"
 
 #include "makers.hpp"
@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::ranks::makers {
 
-/// What a maker left of a model: its parameters without values, and where the generator is.
+/// The state after a maker: the model's parameters without values, and the generator's position.
 struct Seen {
   std::size_t away = 0, large = 0;
   bool same_layouts = true;
@@ -79,7 +79,7 @@ TEST_CASE("ranks: a maker's weights, buffers and random numbers are those of a w
   }
 }
 
-/// What is refused while the maker runs, or when the trainer is made.
+/// Returns what is refused while the maker runs, or when the trainer is made.
 std::string refused(const Build& build) {
   const Build with_weight = [&](WholeImpl& model) {
     Part part = model.part("part");

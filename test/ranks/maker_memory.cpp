@@ -1,5 +1,5 @@
-// How much of a maker's model a rank holds: at most two units besides its slices, so that a model
-// that exceeds the limit of one process trains on four.
+// Tests how much of a maker's model a rank holds: at most two units besides its slices, so that a
+// model that exceeds the limit of one process trains on four.
 #include "test.hpp"
 
 #include "processes.hpp"
@@ -177,7 +177,7 @@ TEST_CASE("ranks: with all other policies a maker's model trains as one that is 
   const std::vector<Counted> models{make<Counted>(), make<Counted>()};
   const auto expected = trained_with_all([&](std::size_t r) { return models[r]; });
   const auto got = trained_with_all([&](std::size_t r) {
-    return [r] {  // rank 0's weights are those of all
+    return [r] {  // all ranks take rank 0's weights
       std::lock_guard lock(one_at_a_time);
       torch::manual_seed(static_cast<std::uint64_t>(r + 1));
       return Counted();

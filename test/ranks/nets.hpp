@@ -73,7 +73,7 @@ struct TermsImpl : NetImpl {
 };
 TORCH_MODULE(Terms);
 
-/// Where the models of the cases are. Cases of a device (test/gpu) set it while no rank runs.
+/// The device of the cases' models. Cases of a device (test/gpu) set it while no rank runs.
 inline c10::Device model_device = at::kCPU;
 
 template <class Model>

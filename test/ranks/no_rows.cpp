@@ -1,4 +1,4 @@
-// A batch without rows, and a rank without gradients: they leave no trace, and where all ranks have
+// A batch without rows, and a rank without gradients: they leave no trace, and if all ranks have
 // none, the step is an error.
 #include "test.hpp"
 

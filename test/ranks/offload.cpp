@@ -1,4 +1,4 @@
-// Offload on several ranks: slices rest where the policy says, and change no bit.
+// Offload on several ranks: slices are stored where the policy says, and change no bit.
 #include "test.hpp"
 
 #include "equals_one_rank.hpp"

@@ -41,7 +41,7 @@ void check(const O& optimizer, std::size_t tensors) {
 TEST_CASE("states of Muon, Adafactor and AdamW8bit over slices") {
   check(Muon{.lr = 1e-2}, 15);
   check(Adafactor{.lr = 1e-3}, 20);
-  // Of two rows of 48, so that blocks of 64 begin and end within slices.
+  // The slices have two rows of 48, so that blocks of 64 begin and end within slices.
   check(AdamW8bit{.lr = 1e-3, .block_size = 64, .min_8bit_size = 100}, 30);
 }
 

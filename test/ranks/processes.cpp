@@ -1,5 +1,5 @@
 // Ranks as processes, over a store of TCP and Gloo: the program runs itself. They train as one rank
-// does, and where one of them ends, stops or goes another way, the others end with an error.
+// does, and if one of them ends, stops or goes another way, the others end with an error.
 #include "test.hpp"
 
 #include <csignal>
@@ -27,7 +27,7 @@ void trains(const Role& role) {
   const AdamW optimizer{.lr = 1e-2};
   Trainer alone{make<Counted>(), optimizer, Accumulate<>{.microbatches = size}};
   const auto expected = trained(alone, [](const Rows& batch) { return batch; });
-  torch::manual_seed(rank);  // rank 0's weights are those of all
+  torch::manual_seed(rank);  // all ranks take rank 0's weights
   Counted model = rank == 0 ? make<Counted>() : Counted();
   Trainer trainer{model, optimizer, Shard<How>{.process_group = role.group}};
   const Rows good = part(batches(1, 6)[0], rank, size);
@@ -148,7 +148,7 @@ TEST_CASE("ranks: processes with one seed draw numbers of their own") {
     std::string first, second, before;
     written >> first >> second >> before;
     drawn.insert({first, second});
-    if (rank == 0) CHECK(first == before);  // the first rank's are those of its seed
+    if (rank == 0) CHECK(first == before);  // the first rank keeps its seed's weights
   }
   CHECK(drawn.size() == 6);
 }

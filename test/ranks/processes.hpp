@@ -52,7 +52,7 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// The exit code of a rank, or -1 where a signal ended it.
+  /// The exit code of a rank, or -1 if a signal ended it.
   int ended(std::size_t rank) {
     int status = -1;
     const bool waited = waitpid(children_[rank], &status, 0) == children_[rank];

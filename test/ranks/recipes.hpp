@@ -7,7 +7,7 @@ namespace test::ranks {
 
 using namespace ikebana;
 
-/// What a training leaves: losses and norms of its steps, and its weights.
+/// The results of a training: losses and norms of its steps, and its weights.
 struct Trace {
   std::vector<at::Tensor> losses, weights, averaged;
   std::vector<double> norms;
@@ -28,7 +28,7 @@ Trace trained(T& trainer, const Batches& batches) {
 struct Bounds {
   bool bits = true;
   double norms = 0;
-  double weights = 1e-6;  // and losses, where not bits
+  double weights = 1e-6;  // and of losses, if bits differ
 };
 inline void compare(const Trace& got, const Trace& expected, const Bounds& bounds) {
   if (bounds.bits) {

@@ -1,5 +1,5 @@
-// What cannot train on several ranks is refused when the trainer is made, and the model stays
-// whole.
+// Tests that what cannot train on several ranks is refused when the trainer is made, and that the
+// model stays whole.
 #include "test.hpp"
 
 #include <ikebana/optimizer/libtorch_optimizer.hpp>

@@ -1,5 +1,5 @@
-// A trainer over slices ends: its model is whole again where all ranks ask for it, and empty with a
-// warning where none does.
+// A trainer over slices ends: its model is whole again if all ranks ask for it, and empty with a
+// warning if no rank does.
 #include "test.hpp"
 
 #include "groups.hpp"

@@ -15,7 +15,7 @@ using SpiedOn = Trainer<Counted, Spy<axis::observe>, Spy<axis::checkpoint>, Spy<
                         Spy<axis::accumulate>, Spy<axis::objective>, Spy<axis::clip>,
                         Spy<axis::optimizer>, Spy<axis::schedule>, Shard<How>>;
 
-/// How many calls a step makes before it updates.
+/// Counts the calls that a step makes before it updates.
 template <class T>
 std::size_t calls_before_update(T& trainer, const Rows& batch) {
   journal = {};

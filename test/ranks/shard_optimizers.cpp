@@ -12,7 +12,7 @@ const Muon muon{.lr = 1e-2,
                 .match = matrices_but(named("embed.*", "head.*")),
                 .otherwise = {.lr = 1e-2, .groups = {no_decay()}},
                 .groups = {{.match = named("*.up.weight"), .weight_decay = 0.3}}};
-/// Of the 48 x 48 matrices two or three ranks have 16 or 24 rows: blocks of 1000 elements lie in
+/// Two or three ranks have 16 or 24 rows of the 48 x 48 matrices: blocks of 1000 elements lie in
 /// two or three slices.
 const AdamW8bit eight_bits{.lr = 1e-2, .block_size = 1000, .min_8bit_size = 100};
 
@@ -60,7 +60,7 @@ TEST_CASE("shard optimizers: BF16True, AdamW8bit, EMA") {
 TEST_CASE("shard optimizers: BF16True, Muon") {
   equals_one_rank<FSDP>(recipe<Counted>({}, 1, muon, Precision<BF16True>{}));
 }
-/// What is rounded differs in the last bits, so some elements become the other neighbour.
+/// Rounded values differ in the last bits, so some elements become the other neighbour.
 TEST_CASE("shard optimizers: BF16True, Adafactor") {
   equals_one_rank<ZeRO2>(recipe<Counted>({.bits = false, .weights = 5e-3}, 1, Adafactor{.lr = 0.1},
                                          Precision<BF16True>{}));

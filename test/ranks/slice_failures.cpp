@@ -9,14 +9,14 @@ namespace test::ranks::slice_failures {
 
 enum class Fuse { None, BeforeMessages, WithinMessages, AfterMessages };
 /// An optimizer of one's own that needs whole parameters: subtracts `lr` times the sum of all means
-/// of gradients from each element. Throws in an update where the fuse is set.
+/// of gradients from each element. Throws in an update if the fuse is set.
 struct Means {
   using axis = axis::optimizer;
   double lr = 0.1;
   std::shared_ptr<Fuse> fuse = std::make_shared<Fuse>(Fuse::None);
   std::vector<Group> groups = {};
 };
-/// What a policy of a user's own does on one rank alone.
+/// Says what a policy of a user's own does on one rank alone.
 enum class Alone { ErasesGradient, Rejects };
 struct Decides {
   using axis = axis::clip;
@@ -129,7 +129,7 @@ class Breaks : public Wire {
     return Wire::all_gather(own);
   }
 };
-/// Each exchange of a step fails on one rank, those of the update included.
+/// Each exchange of a step fails on one rank, the update's exchanges included.
 template <class O>
 void fails_at_exchanges(const O& optimizer) {
   CAPTURE(ikebana::detail::type_name<O>());

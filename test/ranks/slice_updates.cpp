@@ -112,8 +112,8 @@ TEST_CASE("slice updates: LAMB up to rounding, by one sum in a step") {
   check<Plain>(optimizer, work(shapes, at::kFloat, 4), 1e-5, 2, moments);
 }
 
-/// What all ranks send in an update, after the first one. The messages of an agreement are frames
-/// of 256 bytes to each other rank.
+/// Returns what all ranks send in an update, after the first one. The messages of an agreement are
+/// frames of 256 bytes to each other rank.
 template <class O>
 std::int64_t sent(const O& optimizer, Work work, std::int64_t ranks) {
   auto store = c10::make_intrusive<c10d::HashStore>();

@@ -6,7 +6,7 @@ namespace test::ranks::slice_updates {
 
 using namespace ikebana;
 
-/// Parameters, and their gradients in each step; undefined where there is none.
+/// Parameters, and their gradients in each step; undefined if it has no gradient.
 struct Work {
   Tensors parameters;
   std::vector<Tensors> gradients;
@@ -30,7 +30,7 @@ inline Work work(std::vector<std::vector<std::int64_t>> shapes, at::ScalarType t
   return all;
 }
 
-/// What an update leaves: parameters and, of each slot in the order of names, state.
+/// The results of an update: parameters and, for each slot in the order of names, state.
 struct Left {
   Tensors parameters;
   std::map<std::string, at::Tensor> state;
@@ -62,7 +62,7 @@ inline StepGradients gradients_of(const Masters& masters, const Tensors& whole) 
   gradients.divisor = at::full({}, 2.5f);
   return gradients;
 }
-/// Makes all steps but those for which `is_made(step)` is false: they are prepared and undone.
+/// Makes all steps, but prepares and undoes each for which `is_made(step)` is false.
 template <class M>
 Left train(M& mechanism, const Work& work, RankGroup* ranks) {
   const at::NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// Clamped gradients, skipped spikes, an equal average and batch norm's statistics are those of one
-// rank.
+// Clamped gradients, skipped spikes, an equal average and batch norm's statistics are equal to
+// those on one rank.
 #include "test.hpp"
 
 #include "equals_one_rank.hpp"
@@ -17,7 +17,7 @@ TEST_CASE("spikes: ranks clamp, skip and average as one rank does") {
   equals_one_rank<DDP, ZeRO2, FSDP, HSDP<2>>(row);
 }
 
-/// Which steps were skipped.
+/// Returns which steps were skipped.
 template <class Trainer>
 std::vector<std::int64_t> skipped_by(Trainer& trainer, const std::vector<Rows>& batches) {
   for (const Rows& batch : batches) trainer.step(batch);

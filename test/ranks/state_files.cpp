@@ -97,7 +97,7 @@ TEST_CASE("load: what does not fit on one rank changes none") {
   });
 }
 
-/// What ranks may have on their own.
+/// The values that ranks may have on their own.
 struct OfRank {
   static constexpr const char* state_name = "of_rank";
   std::int64_t rank = 0, common = 7;

@@ -1,4 +1,5 @@
-// What ranks hold while they save and load: no more than they have, and never the whole model.
+// Tests what ranks hold while they save and load: no more than they have, and never the whole
+// model.
 #include <ikebana/bridge/memory.hpp>
 
 #include "states.hpp"
@@ -25,8 +26,8 @@ struct RowImpl : torch::nn::Module {
 };
 TORCH_MODULE(Row);
 
-/// How many times the parameters' bytes all ranks together hold at the peak of `f`, besides what
-/// they had.
+/// Returns the memory that all ranks together hold at the peak of `f`, besides what they had, as a
+/// multiple of the parameters' bytes.
 template <class F>
 double held(RankGroup& ranks, bridge::MemoryCounter& counter, double bytes, const F& f) {
   std::int64_t before = 0;

@@ -24,7 +24,7 @@ World world(std::int64_t rank, std::int64_t size, std::int64_t port) {
   return {.rank = rank, .size = size, .master_addr = "127.0.0.1", .master_port = port};
 }
 
-/// Calls `f` for each world on a thread of its own: the texts of their exceptions.
+/// Calls `f` for each world on a thread of its own; returns the texts of their exceptions.
 std::vector<std::string> each(const std::vector<World>& worlds,
                               const std::function<void(const World&)>& f) {
   std::vector<std::string> errors(worlds.size());
@@ -34,7 +34,7 @@ std::vector<std::string> each(const std::vector<World>& worlds,
   threads.clear();
   return errors;
 }
-/// The same of a meeting within a short time, in which ranks of a busy machine do meet.
+/// Lets ranks meet within a short time, in which ranks of a busy machine do meet.
 std::vector<std::string> meet(const std::vector<World>& worlds) {
   return each(worlds, [](const World& one) { make_store(one, 2s); });
 }

@@ -30,7 +30,7 @@ TEST_CASE("SyncBatchNorm: what docs/modules.md shows") {
   CHECK(lines.str() == "[4, 16]\n");
 }
 
-/// What a layer computed of the second of two batches, and what it then keeps.
+/// The results of a layer for the second of two batches, and its statistics after it.
 struct Computed {
   at::Tensor y, grad_x;
   std::vector<at::Tensor> grads, statistics;  // of weight and bias; running mean and variance
@@ -54,7 +54,7 @@ at::Tensor joined(const std::vector<at::Tensor>& parts) {
   const at::Tensor all = at::cat(parts).to(at::kDouble).contiguous();
   return all.dim() == 2 ? all : all.flatten(2);
 }
-/// Which rows of a batch of 7 a rank has; of three ranks one has none.
+/// Returns how many rows of a batch of 7 each rank has; the third of three ranks has no row.
 std::vector<std::int64_t> rows_of_ranks(std::int64_t ranks) {
   if (ranks == 1) return {7};
   if (ranks == 2) return {2, 5};

@@ -1,4 +1,4 @@
-// What ranks do not compute alike with modules::SyncBatchNorm is an error on all of them.
+// Tests that ranks which do not compute alike with modules::SyncBatchNorm all throw an error.
 #include "test.hpp"
 
 #include "sync_nets.hpp"

@@ -47,7 +47,7 @@ Trained trained_by(T& trainer, const std::vector<std::vector<Rows>>& steps) {
   all.evaluated = {at::scalar_tensor(trainer.evaluate(steps[0]).loss, at::kDouble)};
   return all;
 }
-/// What all ranks have alike.
+/// Returns what must be equal on all ranks.
 template <class How, class... Ps>
 Trained on_all(std::int64_t ranks, at::ScalarType dtype, Ps... policies) {
   const Steps steps = steps_of(ranks, dtype);

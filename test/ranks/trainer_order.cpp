@@ -1,5 +1,5 @@
 // Several trainers of one process group that ranks make or step in another order: one error on all
-// ranks, long before the time limit, which says where each waits; and no error where they only
+// ranks, long before the time limit, which says where each waits; and no error if they only
 // wait.
 #include "test.hpp"
 
@@ -59,7 +59,7 @@ Told told(const F& f) {
   const std::string text = message_of<Error>(f);
   return {text, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
 }
-/// What `f(trainers, rank)` throws on each rank.
+/// Returns what `f(trainers, rank)` throws on each rank.
 template <class How, class F>
 std::vector<Told> all_told(std::int64_t ranks, const F& f) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());

@@ -17,7 +17,7 @@ void add(Gradients& to, const Gradients& more) {
   for (std::size_t i = 0; i < to.size(); ++i)
     if (to[i].defined()) to[i] = to[i] + more[i];
 }
-/// Of this part of the mean over `count` items.
+/// Returns the gradients of this part of the mean over `count` items.
 Gradients gradients_of(Counted& model, const Rows& rows, std::int64_t count) {
   model->zero_grad();
   (model->loss(plain, rows).sum / count).backward();
@@ -29,7 +29,7 @@ Gradients gradients_of(Counted& model, const Rows& rows, std::int64_t count) {
 /// ranks that share a copy, and then of the copies.
 enum class First { Microbatches, Ranks, Copies };
 
-/// By LibTorch alone, in one process.
+/// Computes this by LibTorch alone, in one process.
 std::vector<at::Tensor> by_hand(First first, std::int64_t ranks, std::int64_t microbatches,
                                 std::int64_t ranks_per_copy = 1) {
   Counted model = make<Counted>();

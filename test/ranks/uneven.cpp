@@ -80,7 +80,7 @@ void changes_no_bit(Ps... policies) {
   check_bits(on_ranks<Kind::ZeRO2, Model>(2, losses_of, policies...), expected);
   check_bits(on_ranks<Kind::FSDP, Model>(2, losses_of, policies...), expected);
 }
-/// Of a row of zeros the loss is infinite, and so would be gradients.
+/// A row of zeros would make the loss infinite, and so the gradients.
 struct RootsImpl : torch::nn::Module {
   using units = Units<torch::nn::Linear>;
   torch::nn::Linear first = register_module("first", linear()),

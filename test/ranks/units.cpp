@@ -115,7 +115,7 @@ TEST_CASE("units: gathered parameters that stay cost no node in a step") {
   for (const auto& p : model->parameters()) CHECK(p.is_leaf());  // between steps
 }
 
-/// The order in which backward is heard.
+/// Records the order of the hooks of backward.
 struct Hears {
   using axis = ikebana::axis::observe;
 };

@@ -1,5 +1,5 @@
 // A unit that each microbatch uses several times: the gradients of its uses are added up before
-// they are added to those of earlier microbatches.
+// earlier microbatches' gradients are added.
 #include "test.hpp"
 
 #include "groups.hpp"

@@ -1,4 +1,4 @@
-// Slices that are sent by themselves, and received in place: those of wide layers.
+// Wide layers' slices are sent by themselves, and received in place.
 #include "test.hpp"
 
 #include <ikebana/bridge/memory.hpp>
@@ -16,7 +16,7 @@ struct Bytes {
   c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   bridge::MemoryCounter counter{at::kCPU};
 
-  /// The same on all ranks, none of which goes on before it is known.
+  /// Returns a time that is equal on all ranks, none of which goes on before it is known.
   std::int64_t now() {
     const std::int64_t calls = store->add("calls", 1);
     const std::string key = "bytes" + std::to_string((calls - 1) / ranks);
@@ -108,7 +108,7 @@ TEST_CASE("wide: large slices arrive in place, and the bits are those of one ran
   check<ZeRO1>(), check<ZeRO2>(), check<FSDP>(), check<HSDP<2>>({6}), check<HSDP<1>>({3});
 }
 
-/// What each rank sends in a step, as a multiple of (N - 1) / N of the parameters' bytes.
+/// Returns what each rank sends in a step, as a multiple of (N - 1) / N of the parameters' bytes.
 template <class How>
 double sent(std::int64_t ranks, std::int64_t microbatches, Shard<How> policy) {
   const std::vector<Rows> batches = wide_rows();
@@ -157,7 +157,8 @@ TEST_CASE("wide: a step sends the bytes of its gathers and of one reduction") {
   sends<FSDP>(2.5, 1, {.forward_prefetch = false, .backward_prefetch = false});
 }
 
-/// What each rank sends within its copy, of two, and to others, over the bytes of the parameters.
+/// The bytes that each rank sends within its copy, of two, and to others, over the bytes of the
+/// parameters.
 struct SentBytes {
   std::vector<double> inside, across;  // by rank
 };
@@ -204,8 +205,8 @@ TEST_CASE("wide: between copies no more goes than slices of gradients") {
   sends_by_copies(4. / 2, {0.5, 0.5}, 2, {.reduce_each_microbatch = false});
 }
 
-/// Of two thirds of the parameters there are gradients, and so moments: the loss does not use the
-/// others. What all ranks hold, over the bytes of the parameters.
+/// The memory that all ranks hold, over the bytes of the parameters. The loss uses two thirds of
+/// the parameters: only these have gradients and moments.
 struct Holding {
   double rest, update;
 };

@@ -1,4 +1,4 @@
-// Which rank a process is, by what started it.
+// Tests which rank a process is, by what started it.
 #include "test.hpp"
 
 #include <cstdlib>

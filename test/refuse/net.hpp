@@ -1,6 +1,6 @@
 #pragma once
-// What every program here begins with, precompiled: the library, a batch, and models as users
-// write them.
+// Every program here begins with this, precompiled: the library, a batch, and models as users write
+// them.
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/loss.h>
 #include <torch/optim/adamw.h>

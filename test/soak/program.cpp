@@ -48,7 +48,7 @@ std::int64_t resident_kib() {
   file >> all >> resident;
   return resident * (::sysconf(_SC_PAGESIZE) / 1024);
 }
-/// After a thread has ended, those of its OpenMP end by themselves; waits for them, not for long.
+/// After a thread has ended, its OpenMP threads end by themselves: waits for them, not for long.
 std::int64_t threads_left() {
   static std::int64_t before = 1;
   std::int64_t now = entries("/proc/self/task");
@@ -86,7 +86,7 @@ class Leak {
   std::string what_;
 };
 
-/// What a program does now and then beside steps: it evaluates with the average, and saves.
+/// Does what a program does now and then beside steps: it evaluates with the average, and saves.
 void look(Recipe& trainer, const std::string& path) {
   const std::vector<Tokens> batches{batch_of(0)};
   (void)trainer.evaluate(batches);

@@ -25,7 +25,7 @@ import subprocess
 import sys
 
 LIMITS = {"resident KiB": 8192, "heap bytes": 8192, "open files": 0.5, "threads": 0.5}
-# What is not flat where a program leaks; a thread has an object on the heap, too.
+# Lists what is not flat if a program leaks; a thread has an object on the heap, too.
 LEAKS = {"bytes": {"heap bytes"}, "descriptor": {"open files"},
          "thread": {"threads", "heap bytes"}}
 

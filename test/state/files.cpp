@@ -1,4 +1,4 @@
-// What may be at the path of a state: links, folders, pipes, two damaged files.
+// Tests what may be at the path of a state: links, folders, pipes, two damaged files.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

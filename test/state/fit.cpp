@@ -151,7 +151,7 @@ TEST_CASE("fit: a state without the validation's position leaves the loader wher
   CHECK(here[1].validation->loss == there[1].validation->loss);
 }
 
-/// What is written to stderr while this lives.
+/// Collects what is written to stderr while this exists.
 class StderrText {
  public:
   StderrText() : kept_(::dup(2)) {
@@ -188,7 +188,7 @@ TEST_CASE("fit: a training that is resumed says so once, and where") {
     return (history.resumed_at ? std::to_string(*history.resumed_at) : "-") + " " + captured.text();
   };
   const std::string where = "from the state in `" + (folder / "states").string() + "`\n";
-  CHECK(resumed(3, true, 10) == "- ");  // begins anew, and is killed in its step 11
+  CHECK(resumed(3, true, 10) == "- ");  // starts over, and is killed in its step 11
   CHECK(resumed(2, true, -1) == "9 fit: resumes after 9 steps, in epoch 1, " + where);
   CHECK(resumed(3, false, -1) == "14 ");
   CHECK(resumed(3, true, -1) == "21 fit: resumes after 21 steps, in epoch 3, " + where);

@@ -110,7 +110,7 @@ struct Counted {
     ::sigaction(SIGTERM, &action, &before);
   }
   ~Counted() { ::sigaction(SIGTERM, &before, nullptr); }
-  /// True where SIGTERM has this handler.
+  /// True if SIGTERM has this handler.
   static bool is_back() {
     const int former = calls;
     ::raise(SIGTERM);

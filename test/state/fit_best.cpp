@@ -1,4 +1,4 @@
-// Which state fit keeps as the best.
+// Tests which state fit keeps as the best.
 #include "state/fit_nets.hpp"
 
 namespace test::fitting {

@@ -55,7 +55,7 @@ struct Memory {
     archive.tensor("rows", rows);
   }
 };
-/// What one training has beside its trainer; made anew after each kill.
+/// The objects of one training beside its trainer; made again after each kill.
 struct Run {
   Memory memory;
   decltype(made()) trainer = made();

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of fit with saved states train.
+// The tests of fit with saved states train this.
 #include "state/folder.hpp"
 #include "state/watch.hpp"
 

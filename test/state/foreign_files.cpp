@@ -20,7 +20,7 @@ std::string bytes(std::initializer_list<int> all) {
   return text;
 }
 
-/// What each way to load a file throws, which is the same for all of them.
+/// Returns what each way to load a file throws, which is equal for all of them.
 std::vector<std::string> refused(const std::filesystem::path& path) {
   nn::Linear model(2, 2);
   const auto loss = [](auto&, nn::Linear& m, const at::Tensor& x) {

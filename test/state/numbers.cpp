@@ -1,4 +1,4 @@
-// The numbers of a saved state: they are exact, and those that cannot be are errors.
+// The numbers of a saved state are exact; a number that cannot be exact is an error.
 #include <ikebana.hpp>
 
 #include "test.hpp"
@@ -84,7 +84,7 @@ TEST_CASE("a saved number of microbatches, or of tries, that cannot be is an err
           {{"failed_tries", {-1, 21, 64, 0x1p53}}, {"microbatches", {0, -1}}});
 }
 
-/// The same numbers in types that the program chooses.
+/// These values are equal, in types that the program chooses.
 template <class Integer, class Flag>
 struct Numbers {
   static constexpr const char* state_name = "held";

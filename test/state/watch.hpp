@@ -15,7 +15,7 @@ class Warnings : c10::WarningHandler {
  public:
   Warnings() { c10::WarningUtils::set_warning_handler(this); }
   ~Warnings() { c10::WarningUtils::set_warning_handler(before_); }
-  /// How many of them contain this text.
+  /// Counts how many of them contain this text.
   std::int64_t count(const std::string& text) const {
     return std::count_if(all_.begin(), all_.end(),
                          [&](const auto& w) { return contains(w, text); });

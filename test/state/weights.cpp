@@ -1,4 +1,4 @@
-// Weights alone: those that fit are loaded; otherwise one error names every mismatch, and nothing
+// Weights alone: weights that fit are loaded; otherwise one error names every mismatch, and nothing
 // is changed. (test/state/python compares with Python.)
 #include <sys/wait.h>
 

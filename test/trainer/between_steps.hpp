@@ -1,5 +1,5 @@
 #pragma once
-// What happens to a value of a policy that changes between two steps: it is obeyed, or refused.
+// Helpers to test a value of a policy that changes between two steps: it is obeyed, or refused.
 #include "compare.hpp"
 
 namespace test::between_steps {
@@ -18,7 +18,7 @@ inline nn::Sequential net() {
   return nn::Sequential(nn::Linear(4, 8), nn::BatchNorm1d(8), nn::Functional(at::tanh),
                         nn::Linear(8, 3));
 }
-/// Without buffers, which keep what a step that throws has written.
+/// Makes a net without buffers, which keep what a step that throws has written.
 inline nn::Sequential bare() {
   torch::manual_seed(0);
   return nn::Sequential(nn::Linear(4, 8), nn::LayerNorm(nn::LayerNormOptions({8})),

@@ -1,5 +1,5 @@
-// What is registered or replaced after the trainer was made would be neither trained nor saved: an
-// error that names it.
+// Modules and parameters that are registered or replaced after the trainer was made would be
+// neither trained nor saved: an error names them.
 #include "test.hpp"
 
 #include "compare.hpp"

@@ -46,7 +46,7 @@ inline torch::nn::Linear linear() {
 
 using Words = std::vector<const char*>;
 
-/// Empty if `f` throws an E whose message has all these words, else what is wrong.
+/// Returns an empty text if `f` throws an E whose message has all these words, else what is wrong.
 template <class E, class F>
 std::string told(F&& f, const Words& words) {
   std::string message;
@@ -64,7 +64,7 @@ std::string told(F&& f, const Words& words) {
   return {};
 }
 
-/// The same, and the trainer must be as before: same bits, no gradients, ready for the next step.
+/// Also requires that the trainer is as before: same bits, no gradients, ready for the next step.
 template <class E, class Trainer, class Batch, class F>
 std::string undone(Trainer& trainer, const Batch& good, F&& f, const Words& words) {
   const ikebana::StateDict before = trainer.state();

@@ -12,7 +12,7 @@ namespace test::counts {
 
 using bad::Net, bad::Rows, bad::some;
 
-/// What the loss and its count are said to be.
+/// The loss and its count as they are reported.
 struct Told {
   Count count = 4, known = 4;
   double scale = 1;
@@ -29,7 +29,7 @@ struct Late {
     return of(model->forward(run, batch.input));
   }
 };
-/// The same with `count(batch)`, without the model.
+/// This objective has `count(batch)`, without the model.
 struct Known : Late {
   template <class Run>
   Loss operator()(Run& run, Net& model, const Rows& batch) {

@@ -16,8 +16,8 @@ namespace test {
 /// The number of this thread's allocation that fails, counted down; 0: none.
 inline thread_local int countdown = 0;
 
-/// Whether a return address is in a function of LibTorch that frees the nodes of a graph. Looking
-/// one up takes a third of a millisecond, so it is done once.
+/// Returns whether a return address is in a function of LibTorch that frees the nodes of a graph.
+/// Looking one up takes a third of a millisecond, so it is done once.
 inline bool frees_nodes(void* frame) {
   static thread_local std::unordered_map<void*, bool> known;
   const auto [at, is_new] = known.try_emplace(frame, false);

@@ -131,13 +131,13 @@ struct ikebana::Mechanism<test::failing_allocations::InWindows> : ikebana::Offlo
 
 namespace test::failing_allocations {
 
-/// The same bits, or nothing.
+/// Returns whether both show the same bits, or nothing.
 bool show_the_same(const at::Tensor& a, const at::Tensor& b) {
   using ikebana::detail::is_away;
   return is_away(a) || is_away(b) ? is_away(a) == is_away(b) : same_bits(a, b);
 }
-/// How many allocations there are after an update. Whichever fails, the next step and evaluation
-/// compute with the new master weights.
+/// Returns how many allocations there are after an update. Whichever fails, the next step and
+/// evaluation compute with the new master weights.
 template <class Moves>
 int gathers_again() {
   auto made = [] {

@@ -11,7 +11,7 @@ namespace test::failing_images {
 using namespace ikebana;
 namespace nn = torch::nn;
 
-/// Without a convolution: oneDNN goes on by other means where an allocation of its own fails.
+/// Has no convolution: oneDNN goes on by other means if an allocation of its own fails.
 struct BlockImpl : nn::Module {
   at::Tensor scale = register_parameter("scale", at::linspace(0.5, 2, 100).view({1, 4, 5, 5}));
   modules::BNReLU2d norm{4};
@@ -63,7 +63,7 @@ void leaves_a_step(int threads, std::int64_t steps, const Policies&... policies)
                                       if (error == nullptr) trainer.restore(before);
                                     });
   CHECK(undone > 300);
-  // Where other threads cannot be given work for want of memory, the one that asks does all.
+  // If other threads cannot be given work for want of memory, the thread that asks does all.
   if (threads == 1) CHECK(allocations == undone);
   else CHECK(allocations > undone);
   at::set_num_threads(before_this);

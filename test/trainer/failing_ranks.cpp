@@ -29,8 +29,8 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// A step of both ranks in which one allocation of rank 1 fails: none makes it. Returns false where
-/// the allocation is not there any more, and both have made it.
+/// Makes a step of both ranks in which one allocation of rank 1 fails: neither rank makes the step.
+/// Returns false if there is no such allocation any more, and both have made the step.
 template <class Trainer>
 bool fails_on_both(Trainer& trainer, const Rows& batch, int failing) {
   const StateDict before = trainer.state();
@@ -49,7 +49,7 @@ bool fails_on_both(Trainer& trainer, const Rows& batch, int failing) {
   trainer.with_full_weights([](Net&) {});  // the ranks meet for it, and make the same calls
   return threw;
 }
-/// How many allocations a step of this rank makes on its own thread.
+/// Counts the allocations that a step of this rank makes on its own thread.
 template <class Trainer>
 int allocations(Trainer& trainer, const Rows& batch) {
   constexpr int many = 1 << 30;

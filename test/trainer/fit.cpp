@@ -14,7 +14,7 @@ namespace test::verbs {
 
 namespace {
 
-/// What is written to stderr if it is a terminal of `columns` columns.
+/// Returns what is written to stderr if it is a terminal of `columns` columns.
 template <class F>
 std::string on_terminal(unsigned short columns, F&& f) {
   int master = posix_openpt(O_RDWR | O_NOCTTY);

@@ -1,5 +1,5 @@
 #pragma once
-// A model that runs out of memory where a microbatch has more rows than there is room for.
+// A model that runs out of memory if a microbatch has more rows than there is room for.
 #include "compare.hpp"
 
 namespace test {
@@ -11,7 +11,7 @@ inline Items items(std::int64_t rows, int seed = 1) {
   return {random({rows, 6}, seed), random({rows, 4}, seed + 1)};
 }
 
-/// Statistics in a buffer, as those of batch norm, and dropout.
+/// Has dropout, and statistics in a buffer as batch norm has.
 struct RoomNetImpl : torch::nn::Module {
   at::Tensor mean = register_buffer("mean", at::zeros({6}));
   torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 32)),

@@ -1,5 +1,5 @@
-// What may be given to a trainer in several forms: loaders as temporaries that own or refer to the
-// batches, objectives that cannot be copied, policies whose argument is deduced.
+// Tests what may be given to a trainer in several forms: loaders as temporaries that own or refer
+// to the batches, objectives that cannot be copied, policies whose argument is deduced.
 #include "test.hpp"
 
 #include <span>

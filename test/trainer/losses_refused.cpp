@@ -1,5 +1,5 @@
-// What PyTorch's losses get wrong silently, or refuse in other words, is an error that names the
-// cure; under autocast each loss is computed in single precision.
+// Tests that an error names the cure for what PyTorch's losses get wrong silently, or refuse in
+// other words; under autocast each loss is computed in single precision.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -27,7 +27,7 @@ nn::Sequential net(const Last&... last) {
 }
 at::Tensor classes(at::IntArrayRef sizes) { return at::ones(sizes, at::kLong); }
 
-/// Empty where a step on `bad` throws E with these words, and one on `good` still works after it.
+/// Empty if a step on `bad` throws E with these words, and one on `good` still works after it.
 template <class E, class Objective, class Rows>
 std::string refused(const Objective& values, const Rows& good, const Rows& bad, const Words& words,
                     const nn::Sequential& model = net()) {

@@ -66,8 +66,8 @@ struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::OffloadHooks 
 
 namespace test {
 
-/// The same by hand: double master weights of float parameters, updated by fused AdamW on doubles.
-/// Each group of parameters has one flat master.
+/// A loop by hand for comparison: double master weights of float parameters, updated by fused AdamW
+/// on doubles. Each group of parameters has one flat master.
 class ByHand {
  public:
   explicit ByHand(std::vector<std::vector<at::Tensor>> all) : groups_(std::move(all)) {
@@ -79,7 +79,7 @@ class ByHand {
     }
     gradients_.resize(groups_.size());
   }
-  /// Adds the gradients that one backward left in the parameters to those of the master weights.
+  /// Adds the gradients that one backward left in the parameters to the master weights' gradients.
   void collect() {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       bool any = false;

@@ -1,5 +1,5 @@
 // A mean that a loss returns: Loss::mean makes a sum of it, and a loss that returns it as its sum
-// warns, once, where that is certain.
+// warns, once, if that is certain.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -76,7 +76,7 @@ TEST_CASE("means: a loss without a count is an error that says what to return") 
   CHECK(told<BadModel>([&] { named.step(some()); }, {"term `fit`: its count is missing"}) == "");
 }
 
-/// What three steps and an evaluation warn of.
+/// Returns the warnings of three steps and an evaluation.
 template <class F>
 std::vector<std::string> warned(F loss) {
   auto objective = [loss](auto& run, auto& model, const Batch& b) {

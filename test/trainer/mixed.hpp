@@ -81,7 +81,7 @@ inline Net net() {
   torch::manual_seed(0);
   return Net();
 }
-/// With batch norm and dropout in two units.
+/// Makes a net with batch norm and dropout in two units.
 inline Net noisy_net() {
   Net model = net();
   for (Inner unit : {model->outer->inner, model->last})

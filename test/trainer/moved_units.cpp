@@ -1,4 +1,4 @@
-// Where parameters are moved, a unit that would not be trained is an error that names it, and the
+// If parameters are moved, a unit that would not be trained is an error that names it, and the
 // user's gradient hooks are called.
 #include "test.hpp"
 

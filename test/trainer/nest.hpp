@@ -71,7 +71,7 @@ inline Nest nest() {
   torch::manual_seed(0);
   return Nest();
 }
-/// With batch norm and dropout in the root and in both units.
+/// Makes a net with batch norm and dropout in the root and in both units.
 inline Nest noisy_nest() {
   Nest model = nest();
   auto add = [](auto& module) { module->noise = module->register_module("noise", Noise(5)); };

@@ -1,4 +1,4 @@
-// Null choices: where a step calls all mechanisms, theirs are left out, and no others.
+// Null choices: if a step calls all mechanisms, it leaves out those of null choices, and no others.
 #include "test.hpp"
 
 #include "nest.hpp"

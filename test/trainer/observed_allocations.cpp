@@ -1,4 +1,4 @@
-// The heap under Observe<Memory>: a field that is off allocates nothing, and where an allocation of
+// The heap under Observe<Memory>: a field that is off allocates nothing, and if an allocation of
 // one that is on fails, the step was made or undone, and nothing listens any more.
 #include <ikebana.hpp>
 
@@ -17,7 +17,7 @@ auto fresh(const Policies&... policies) {
   return Trainer{Text(false), SGD{.lr = 0.1}, policies...};
 }
 
-/// How often a later step calls operator new on this thread.
+/// Counts how often a later step calls operator new on this thread.
 template <class... Policies>
 int allocations(const Policies&... policies) {
   auto trainer = fresh(policies...);

@@ -1,4 +1,5 @@
-// What is one batch and what is a range of batches: the same in step, fit, evaluate and AnyTrainer.
+// Tests that step, fit, evaluate and AnyTrainer agree on what is one batch and what is a range of
+// batches.
 #include <deque>
 #include <list>
 #include <span>
@@ -142,7 +143,7 @@ TEST_CASE("one batch: a vector of tensors with different rows names what was mea
         "");
 }
 
-// Which range of bare tensors could be either is decided by its type alone.
+// A range of bare tensors that could be either is classified by its type alone.
 using ikebana::detail::BareTensors;
 static_assert(BareTensors<std::list<at::Tensor>> && BareTensors<std::deque<at::Tensor>>);
 static_assert(BareTensors<at::TensorList> && BareTensors<std::span<const at::Tensor>>);

@@ -85,7 +85,7 @@ std::string forward(bool moves) {
          onion(moves, "outer", "forward(outer) " + onion(moves, "outer.inner", "forward(inner)")) +
          " } } ";
 }
-/// The unit whose forward ended last stays: it is gathered no second time.
+/// The unit whose forward ended last stays: it is not gathered a second time.
 std::string backward(bool moves) {
   auto before = [&](const std::string& unit) {
     return each({"observe", "shard", "offload"}, "before(" + unit + ")") +

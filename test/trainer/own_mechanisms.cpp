@@ -18,7 +18,7 @@ struct Clamps {
   bool rejects = false, erases = false;
   std::unique_ptr<int> owned = {};
 };
-/// Throws where the step has been made already.
+/// Throws if the step has been made already.
 struct FailsLate {
   using axis = axis::observe;
   bool as_libtorch = false;

@@ -102,7 +102,7 @@ Tensors gradients_by_hand() {
   ((model(batch.input) - batch.target).square().sum() / 4).backward();
   return {model->weight.grad(), model->bias.grad()};
 }
-/// How one step of SGD with lr 1 changes the model: the gradients that it was updated with.
+/// Returns how one step of SGD with lr 1 changes the model: the gradients that it was updated with.
 template <class... Policies>
 Tensors moved(const Policies&... policies) {
   auto model = linear();

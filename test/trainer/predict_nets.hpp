@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of predict train.
+// Models that the tests of predict train.
 #include "classifier.hpp"
 
 namespace test::predict {

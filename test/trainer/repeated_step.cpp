@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::repeated_step {
 
-/// Doubles the microbatches where the step throws, and makes it again.
+/// Doubles the microbatches if the step throws, and makes it again.
 struct Splits {
   using axis = axis::accumulate;
   std::int64_t microbatches = 1;

@@ -122,7 +122,7 @@ struct TiedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Tied);
 
-/// Which parameters of the model the policy's rule changes, as text.
+/// Returns, as text, which parameters of the model the policy's rule changes.
 template <class Policy>
 std::string changed_by(bool is_assigned, const Policy& policy, const Policy& without) {
   auto values = [&](const Policy& p) {

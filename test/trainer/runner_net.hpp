@@ -44,7 +44,7 @@ struct OpenNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(OpenNet);
 
-/// The same with its loss in a .cpp.
+/// This net has its loss in a .cpp.
 struct ClosedNetImpl : OpenNetImpl {
   ikebana::Loss loss(ikebana::Runner& run, const Pairs& batch);
 };

@@ -38,7 +38,7 @@ struct ikebana::Mechanism<test::Quiet> : ikebana::ObserveHooks {
 
 namespace test {
 
-/// What a spy does besides recording.
+/// Says what a spy does besides recording.
 template <class Axis>
 struct StandIn : ikebana::Mechanism<typename stand_in<Axis>::policy> {
   using Policy = typename stand_in<Axis>::policy;

@@ -1,5 +1,5 @@
-// What a loss computes with, what requires a gradient, and what nothing trains is an error: most
-// often a layer that was not registered.
+// A tensor that a loss computes with, that requires a gradient and that nothing trains is an error:
+// most often it belongs to a layer that was not registered.
 #include "test.hpp"
 
 #include "compare.hpp"

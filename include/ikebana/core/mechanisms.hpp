@@ -102,7 +102,7 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   void each(F&& f) {
     each(Order(), f);
   }
-  /// The same for those of some axes, in the order of the list.
+  /// Calls `f` for the mechanisms of some axes, in the order of the list.
   template <class... Some, class F>
   void each(AxisList<Some...>, F&& f) {
     each_listed(active<AxisList<Some...>>(), f);
@@ -154,7 +154,7 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
       shards_or_offloads
           ? type_on<axis::shard>::keeps_gathered || type_on<axis::offload>::keeps_gathered
           : type_on<axis::precision>::keeps_gathered;
-  /// Which of these is the last that can begin to gather ahead; -1: none.
+  /// Returns the index of the last of these axes that can begin to gather ahead, or -1.
   template <class... Some>
   static constexpr int last_ahead(AxisList<Some...>) {
     int stage = 0, last = -1;

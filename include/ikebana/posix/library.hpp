@@ -8,7 +8,7 @@ namespace ikebana::detail {
 /// and objects that are registered with LibTorch, which may use them at any time.
 void keep_loaded(const void* address) noexcept;
 
-/// The address of a symbol of any loaded library; null if there is none.
+/// Returns the address of a symbol of any loaded library, or null.
 inline void* find_symbol(const char* name) noexcept { return dlsym(RTLD_DEFAULT, name); }
 
 }  // namespace ikebana::detail

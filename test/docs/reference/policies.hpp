@@ -8,7 +8,7 @@ using namespace ikebana;
 using test::policies::Rows;
 namespace nn = torch::nn;
 
-/// What the examples find: a model, a batch, and a range of batches.
+/// The surroundings of the examples: a model, a batch, and a range of batches.
 struct Small {
   nn::Sequential model = test::policies::net();
   std::vector<Rows> loader = test::policies::classes();

@@ -115,7 +115,7 @@ TEST_CASE("reference: weights") {
   // example: save_weights, load_weights, WeightOptions, UnmatchedWeights
   save_weights(model, path);
   UnmatchedWeights unmatched = load_weights(model, path, {.strict = false, .cast = true});
-  for (const std::string& name : unmatched.missing) CHECK(name.empty());  // there is none
+  for (const std::string& name : unmatched.missing) CHECK(name.empty());  // no name is missing
   // end
   // example: WeightNames, WeightOptions::skip
   const WeightNames head{"2.weight", "2.b*"};  // stays as it is, whatever the file has

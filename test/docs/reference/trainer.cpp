@@ -1,4 +1,4 @@
-// Examples of the reference: trainers, and those whose recipe is chosen at run time.
+// Examples of the reference: trainers with a recipe known to the compiler, or chosen at run time.
 #include "../classes.hpp"
 
 #include <ikebana/any_trainer/recipes.hpp>

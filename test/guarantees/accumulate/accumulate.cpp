@@ -16,8 +16,8 @@ torch::nn::Sequential net() {
   });
 }
 
-/// The same objective without `count`: its counts are known only after the last forward. They
-/// alternate between numbers on the host and tensors.
+/// This objective has no `count`: its counts are known only after the last forward. They alternate
+/// between numbers on the host and tensors.
 struct Late {
   CrossEntropyLoss options;
   int calls = 0;
@@ -174,7 +174,7 @@ TEST_CASE("microbatches equal one big batch, counts known after the last forward
 }
 
 TEST_CASE("a range of batches equals one batch of all their rows") {
-  auto law = []<class Objective>(const Targets& what, Objective objective, double bound) {
+  auto check = []<class Objective>(const Targets& what, Objective objective, double bound) {
     auto whole = batches_of(what, 13);
     double loss = 0;
     auto reference = by_hand(whole, what.options, loss);
@@ -188,8 +188,8 @@ TEST_CASE("a range of batches equals one batch of all their rows") {
   };
   for (const auto& what : targets()) {
     INFO(what.name);
-    law(what, what.options, 1e-12);
-    law(what, Late{what.options}, 1e-12);
+    check(what, what.options, 1e-12);
+    check(what, Late{what.options}, 1e-12);
   }
 }
 

@@ -1,5 +1,4 @@
-// EMA: the weights that leave a trainer are those that it evaluates, and weights that are loaded
-// start the average anew.
+// EMA: a trainer exports the weights that it evaluates, and loaded weights restart the average.
 #include "guarantees/guarantees.hpp"
 #include "state/folder.hpp"
 
@@ -21,7 +20,7 @@ StateDict weights_of(torch::nn::Module& model) {
   for (const auto& b : model.named_buffers()) all[b.key()] = b.value().detach().clone();
   return all;
 }
-/// The weights that a trainer evaluates, and those that it trains.
+/// Returns the weights that a trainer evaluates, and the weights that it trains.
 template <class T>
 StateDict averaged(T& trainer) {
   return trainer.with_averaged_weights([](auto& model) { return weights_of(*model); });
@@ -35,7 +34,7 @@ double loss_of(const std::filesystem::path& path, const WeightOptions& options =
   load_weights(model, path, options);
   return Trainer{model, CrossEntropyLoss{}}.evaluate(data()).loss;
 }
-/// A state as former versions wrote it: the model's names are those of the trained weights.
+/// Returns a state as former versions wrote it: the model's names refer to the trained weights.
 StateDict as_before(StateDict state) {
   const std::string prefix = "ikebana.trained.";
   StateDict former = state;

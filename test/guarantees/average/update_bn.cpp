@@ -79,7 +79,7 @@ void evaluates_statistics(const Average& average) {
   const Tensors before = values_of(model);
   model->drop->eval();
   update(trainer, batches);
-  CHECK(same_bits(values_of(model), before));  // those of training
+  CHECK(same_bits(values_of(model), before));  // statistics of the training
   CHECK_FALSE(model->drop->is_training());
   model->drop->train();
   CHECK(model->first->options.momentum() == 0.1);

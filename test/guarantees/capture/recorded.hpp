@@ -46,7 +46,7 @@ struct RecordedNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(RecordedNet);
 
-/// The same with a count on the device that only the loss knows.
+/// This net also has a count on the device that only the loss knows.
 struct LateNetImpl : RecordedNetImpl {
   template <class Run>
   Loss loss(Run& run, const Rows& batch) {
@@ -148,10 +148,10 @@ class Replayed : public Stepped<Model, Policies...> {
   Rows batch_;
 };
 
-/// The law, for one recipe: nothing that a recorded step reads is frozen, and a replay with another
-/// batch is the step that follows. After the recorded step the parameters differ from those of an
-/// ordinary one by no more than `bound` of the largest. Where that is 0, no bit differs, in further
-/// steps either.
+/// Checks for one recipe that nothing that a recorded step reads is frozen, and that a replay
+/// with another batch is the step that follows. After the recorded step the parameters differ from
+/// those of an ordinary one by no more than `bound` of the largest. If that is 0, no bit differs,
+/// in further steps either.
 template <class Model, class... Policies>
 void check_recording(const std::string& name, double bound, const Policies&... policies) {
   CAPTURE(name);

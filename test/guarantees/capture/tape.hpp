@@ -21,8 +21,8 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
     slot.is_allowed = true;
     if (!slot.is_made) slot.storage = t.storage();
   }
-  /// What the operators read that no recorded operator made and nothing allows, and what the host
-  /// read, one line each.
+  /// Returns what the operators read that no recorded operator made and nothing allows, and what
+  /// the host read, one line each.
   std::string problems() const {
     std::string all;
     for (const auto& [slot, text] : problems_)
@@ -160,7 +160,7 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
     static const std::set<std::string> overwriting = {"aten::copy_", "aten::zero_", "aten::fill_"};
     return call.schema().arguments()[i].is_out() || (i == 0 && overwriting.count(call.name().name));
   }
-  /// Neither do those that make a view of it.
+  /// Operators that make a view of it do not read it either.
   static bool is_viewed(const bridge::OperatorCall& call, std::size_t i) {
     const auto* alias = call.schema().arguments()[i].alias_info();
     return alias != nullptr && !alias->isWrite();

@@ -20,9 +20,9 @@ inline Bench chain(std::size_t n) {
     });
   return bench(works);
 }
-at::Tensor rows(std::int64_t n = 2048) { return torch::linspace(-1, 1, 4 * n).view({n, 4}); }
+inline at::Tensor rows(std::int64_t n = 2048) { return torch::linspace(-1, 1, 4 * n).view({n, 4}); }
 
-/// The choice of each unit, shifted by `shift`, where the unit allows it.
+/// Returns the choice of each unit, shifted by `shift`, if the unit allows it.
 inline Plan mixture(const Costs& costs, std::size_t shift) {
   Plan plan;
   for (std::size_t i = 0; i < costs.size(); ++i) {

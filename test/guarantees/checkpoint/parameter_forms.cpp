@@ -1,6 +1,6 @@
 // Parameters in every form in which a unit may hold them, and gradients that a unit defines itself:
-// under every precision and every checkpoint, gradients are those of the loop written by hand,
-// recomputing changes no bit, and a saved state continues to the bit.
+// under every precision and every checkpoint, gradients equal those of a loop by hand, recomputing
+// changes no bit, and a saved state continues to the bit.
 #include "parameter_forms.hpp"
 
 #include <set>
@@ -91,7 +91,7 @@ struct ByHand {
   at::ScalarType autocast;
   double scale;
 
-  /// The values of a trainer's state; in BF16 where they are matrices and `narrow` is set.
+  /// The values of a trainer's state; in BF16 if they are matrices and `narrow` is set.
   ByHand(Form form, const StateDict& state, at::ScalarType type, bool narrow, double by)
       : model(made(form)), autocast(type), scale(by) {
     const at::NoGradGuard no_grad;
@@ -109,7 +109,7 @@ struct ByHand {
       loss = model->loss(plain, batch).sum.div(static_cast<double>(rows));
     }
     (loss * scale).backward();
-    Tensors all, of_units;  // a trainer lists those of units last, and shared ones with no unit
+    Tensors all, of_units;  // a trainer lists units' parameters last, and shared ones with no unit
     std::set<const void*> seen;
     for (const auto& item : model->named_parameters()) {
       const at::Tensor& p = item.value();

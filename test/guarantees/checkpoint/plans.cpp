@@ -61,7 +61,7 @@ bool is_valid(const Costs& costs, const Plan& plan) {
   }
   return true;
 }
-/// What each valid plan of eight units needs.
+/// Returns the needs of each valid plan of eight units.
 std::vector<Prediction> all_plans(const Costs& costs) {
   std::vector<Prediction> all;
   Plan plan(8);

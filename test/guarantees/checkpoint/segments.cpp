@@ -7,7 +7,8 @@ namespace guarantees::segments {
 
 using Body = WorkImpl::Body;
 
-/// How often each of `n` units is computed in a step, and which of them run in backward.
+/// Counts how often each of `n` units is computed in a step, and notes which of them run in
+/// backward.
 template <class Word>
 std::vector<int> runs(std::size_t n, Word word = {}) {
   std::vector<Work> works;

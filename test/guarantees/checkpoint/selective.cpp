@@ -10,7 +10,7 @@ namespace guarantees::selective {
 
 using test::Counting, test::Counts;
 
-/// How often a step calls each operator.
+/// Counts how often a step calls each operator.
 template <class Word, class Number>
 Counts operators_of(Kind kind, Word word = {}) {
   auto model = seeded([&] { return Zoo(kind); });

@@ -12,7 +12,7 @@ struct Extras {
   at::Tensor mask;
   std::vector<at::Tensor> biases;
 };
-/// What a block returns: its output, and statistics where there is a mask.
+/// The result of a block: its output, and statistics if there is a mask.
 struct Out {
   at::Tensor x, statistics;
 };

@@ -144,8 +144,7 @@ TEST_CASE("clip value: where no divisor is left, it has the bits of clip_grad_va
   }
 }
 
-/// Whether a step whose gradient has this element throws, and what it says; the parameters are
-/// unchanged then.
+/// Returns what a step whose gradient has this element throws; the parameters are unchanged then.
 template <class... Policies>
 std::string error_with(double element, const Policies&... policies) {
   auto model = net();

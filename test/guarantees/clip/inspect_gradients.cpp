@@ -38,7 +38,7 @@ Tensors tensors_of(const Gradients& all) {
 }
 
 /// In each step the hook sees PyTorch's `p.grad` of the same weights, up to `bound`; and the states
-/// are those of the recipe without it.
+/// equal those of the recipe without it.
 template <class... Policies>
 void shows(double bound, at::ScalarType type, const Policies&... policies) {
   Gradients seen;

@@ -1,5 +1,5 @@
 #pragma once
-// A model whose losses and gradients are those of its batches, for the tests of SkipSpikes.
+// A model whose batches set its losses and gradients, for the tests of SkipSpikes.
 #include "guarantees/guarantees.hpp"
 
 namespace guarantees::spikes {

@@ -131,7 +131,7 @@ TEST_CASE(
   CHECK_FALSE(same_bits(model->tail->parameters(), net()->tail->parameters()));
 }
 
-/// How often an operator ran in one step.
+/// Counts how often an operator ran in one step.
 template <class Trainer>
 std::map<std::string, int> operators_of(Trainer& trainer, const Rows& batch) {
   static thread_local std::map<std::string, int>* seen = nullptr;

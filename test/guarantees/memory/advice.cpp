@@ -1,5 +1,5 @@
-// What an error advises where a policy is there already: the peak, and those of the recipes that it
-// names, are what `estimate` says.
+// Tests what an error advises if a policy is there already: the peaks of this recipe, and of the
+// recipes that it names, are what `estimate` says.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/estimate.hpp>
 #include <ikebana/shard.hpp>
@@ -42,7 +42,7 @@ const GPTConfig gpt{};
 const ResNetConfig images{};
 const std::filesystem::path folder = std::filesystem::current_path();
 
-/// Of AdamW with N microbatches and `Policies`.
+/// The memory of AdamW with N microbatches and `Policies`.
 template <std::int64_t N, class... Policies>
 struct Advice {
   template <class Optimizer, std::int64_t Parts, class... More>

@@ -13,7 +13,7 @@ namespace guarantees::estimates {
 
 const GPTConfig text{.layers = 3, .width = 128, .heads = 4, .context = 64};
 
-/// What a training takes that is no estimate: the peak of its third step, and what is there after.
+/// The measured memory of a training: the peak of its third step, and the bytes in use after it.
 struct Measured {
   std::int64_t peak = 0, between_steps = 0;
 };

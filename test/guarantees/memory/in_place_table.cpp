@@ -12,7 +12,7 @@ using namespace ikebana;
 
 namespace guarantees::in_place_table {
 
-/// An operator, with tensors that take part in it or share memory with those that do.
+/// An operator, with tensors that take part in it or share memory with such tensors.
 struct Made {
   std::vector<at::Tensor> leaves;
   std::map<std::string, at::Tensor> tensors;
@@ -86,7 +86,7 @@ std::string text_of(F&& f) {
   return {};
 }
 
-/// What happens at a write and after it.
+/// The events at a write and after it.
 struct Outcome {
   std::string at_write, in_backward;
   std::vector<at::Tensor> gradients;
@@ -97,7 +97,7 @@ struct Outcome {
   }
 };
 
-/// How often each effect of a write was found, so that none is tested on nothing.
+/// Counts how often each effect of a write was found, so that none is tested on nothing.
 struct Found {
   int none = 0, throws = 0, needless = 0, silent = 0;
 };
@@ -129,8 +129,8 @@ void check(const Operator& op, const std::string& tensor, const Write& write, Fo
                         : effects.none);
 }
 
-/// Where the checker throws at the write: exactly where backward would throw, or where gradients
-/// would be wrong.
+/// Checks that the checker throws at exactly the writes after which backward would throw, or
+/// gradients would be wrong.
 void check_throwing(const Operator& op, const std::string& tensor, const Write& write) {
   Made plain(op);
   const Outcome expected(plain, write, tensor);

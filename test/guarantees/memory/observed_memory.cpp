@@ -1,5 +1,5 @@
-// What Observe<Memory> says of a step by phase and by unit, against an estimate of the same recipe
-// and against allocations of known size; and that its fields are free when off.
+// Tests what Observe<Memory> says of a step by phase and by unit, against an estimate of the same
+// recipe and against allocations of known size; and that its fields are free when off.
 #include <ikebana/estimate.hpp>
 
 #include "../../../examples/models/gpt.hpp"

@@ -1,4 +1,4 @@
-// What an error says where memory runs out: what a step takes, which policy saves how much, and
+// Tests what an error says if memory runs out: what a step takes, which policy saves how much, and
 // that finding it out changes nothing.
 #include <sys/resource.h>
 
@@ -268,7 +268,7 @@ TEST_CASE("out of memory: a limit of address space is named, with what is in use
       const double in_use = std::stod(text.substr(text.find(" by ulimit -v, and ", at) + 19));
       CHECK(in_use == doctest::Approx(static_cast<double>(mapped)).epsilon(0.2));
     }
-    // What a limit of this library refuses is not the system's.
+    // If a limit of this library refuses memory, it is not the system that does.
     const bridge::MemoryLimit own(0);
     for (const std::string& text : texts()) CHECK(text.find("ulimit") == std::string::npos);
   }

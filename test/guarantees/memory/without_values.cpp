@@ -1,5 +1,5 @@
-// What computing without values must not do: change a trainer, read a value, take a model that was
-// there before.
+// Tests what computing without values must not do: change a trainer, read a value, take a model
+// that was there before.
 #include <ikebana/estimate.hpp>
 
 #include "../../../examples/models/resnet.hpp"

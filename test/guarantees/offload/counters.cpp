@@ -1,10 +1,11 @@
-// What Offload moves is counted to the byte: what is saved, once each way, and nothing else.
+// Tests that Offload counts what it moves to the byte: what is saved, once each way, and nothing
+// else.
 #include "offload.hpp"
 
 namespace guarantees::offload::counters {
 
-/// Of a checkpoint only what it keeps moves: under one of segments, hooks inside of a frame would
-/// move what is to be dropped, and no bit would tell.
+/// A checkpoint moves only what it keeps: under Segments, hooks inside of a frame would move what
+/// is to be dropped, and no bit would tell.
 template <class Word, class Number>
 void moves_what_is_kept() {
   INFO(ikebana::detail::type_name<Choices<Word, Number>>());
@@ -50,8 +51,8 @@ TEST_CASE("offload moves the same where parameters are gathered, in every step")
   });
 }
 
-/// The same, counted by hand for two units and a head: each has 6 rows in and out. Numbers of one
-/// step, of storages of at least 64 bytes.
+/// Returns the numbers of one step, counted by hand for two units and a head: each has 6 rows in
+/// and out. Only storages of at least 64 bytes count.
 template <class Word>
 OffloadTraffic of_a_chain() {
   return zoo_steps(Kind::Chain, Word{}, moving<Activations_>(/*min_bytes=*/64)).last();
@@ -140,7 +141,7 @@ TEST_CASE("offload counts what of parameters comes, and all gradients") {
   }
 }
 
-/// Counts of the next step are those of a step, whatever was computed in between.
+/// The next step counts only itself, whatever was computed in between.
 template <class Policy>
 void counts_steps_alone() {
   INFO(ikebana::detail::type_name<Policy>());

@@ -113,8 +113,8 @@ void updates_in_windows(Policies... more) {
     }
     CHECK(looks.parameters == 16);
     CHECK(looks.updates >= 8);
-    // Of a weight and a bias: themselves, gradients, moments. All eight layers have eight times
-    // this.
+    // One layer has a weight and a bias, with gradients and moments. All eight layers have eight
+    // times this.
     CHECK(looks.most_resident <= 4 * (weight + around));
     CHECK(looks.most_resident > 0);
   }

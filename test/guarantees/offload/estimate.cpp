@@ -1,4 +1,4 @@
-// What `estimate` says of recipes that offload.
+// Tests what `estimate` says of recipes that offload.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -58,7 +58,7 @@ TEST_CASE("offload: what lies in files is no memory") {
   CHECK(all.peak + off.optimizer_state < off.peak);
   CHECK(all.activations == off.activations);  // and no memory that visiting units leave
 }
-/// Its units have parameters of unlike sizes, whose memory is used again where it fits.
+/// Its units have parameters of unlike sizes, whose memory is used again if it fits.
 TEST_CASE("offload: an estimate knows what units of unlike sizes keep while they visit") {
   const ResNetConfig unlike{.blocks = 1, .stages = 4, .width = 16};
   const Images batch = random_batch(unlike, 4, 32);

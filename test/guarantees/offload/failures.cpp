@@ -9,8 +9,9 @@
 
 namespace guarantees::offload::failures {
 
-/// Fails at a call of an operator, counted down; with `copies` at a copy. 0: at none. Those of the
-/// update allocate nothing on a CPU, and may not fail; nor may those that put buffers back.
+/// Fails at a call of an operator, counted down; with `copies` at a copy; with 0 never. The
+/// update's copies allocate nothing on a CPU, and may not fail; nor may the copies that restore
+/// buffers.
 struct FailsAt : bridge::OperatorMode {
   std::set<const void*> buffers;
   bool copies = false;

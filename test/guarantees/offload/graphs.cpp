@@ -1,5 +1,5 @@
-// What a model may do with the graph of its loss under Offload: operators in place, functions of
-// its own, views of every kind, several backwards, and graphs that outlive the trainer.
+// Tests what a model may do with the graph of its loss under Offload: operators in place, functions
+// of its own, views of every kind, several backwards, and graphs that outlive the trainer.
 #include "offload.hpp"
 
 #include <thread>

@@ -1,4 +1,4 @@
-// What users do to a model while a trainer offloads: right, or an error that names it.
+// Tests what users do to a model while a trainer offloads: it works, or an error names it.
 #include <thread>
 
 #include "offload.hpp"

@@ -43,7 +43,7 @@ TEST_CASE("offload changes no bit, whatever a unit does") {
 
 const Precision<BF16Weights> bf16_weights{.allow_unused_units = true};
 
-/// With these policies, too; on rows that are cut unevenly where they are cut.
+/// Trains with these policies, too; on rows that are cut unevenly if they are cut.
 template <class Policy, class... Policies>
 void changes_no_bit(const Policies&... policies) {
   INFO(ikebana::detail::type_name<Choices<Policy, Policies...>>());
@@ -85,8 +85,8 @@ TEST_CASE("offload changes no bit with batches of other sizes as microbatches") 
 }
 
 // A weight that units gather is no leaf of the graph, and autocast keeps the 16-bit copies of
-// leaves only. Where one forward uses such a weight several times, its gradients are then added in
-// FP32 instead of in 16 bits: the difference is one of rounding, and none where autocast keeps
+// leaves only. If one forward uses such a weight several times, its gradients are then added in
+// FP32 instead of in 16 bits. The results differ by rounding only, and not at all if autocast keeps
 // nothing.
 TEST_CASE("offload changes no bit under autocast but where a weight is used several times") {
   for (const bool cache : {true, false})

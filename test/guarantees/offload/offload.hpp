@@ -23,8 +23,8 @@ Policy moving(std::int64_t min_bytes = 0) {
   return policy;
 }
 
-/// What one step has moved, as numbers: out and back of activations, parameters back, gradients
-/// out, copies out and back, the peak.
+/// Lists what one step has moved: out and back of activations, parameters back, gradients out,
+/// copies out and back, the peak.
 using Numbers = std::vector<std::int64_t>;
 inline Numbers numbers(const Report& report) {
   const OffloadTraffic& t = report.offloaded.value();
@@ -39,7 +39,7 @@ struct Moved {
 
   const OffloadTraffic& last() const { return traffic.back().value(); }
 };
-/// What a trainer of any recipe holds at its end: losses, weights, buffers, the next random
+/// Returns what a trainer of any recipe holds at its end: losses, weights, buffers, the next random
 /// numbers.
 template <class T>
 void add_end(T& trainer, Trace& trace) {

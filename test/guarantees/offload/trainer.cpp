@@ -1,5 +1,5 @@
-// What else is done with a trainer that offloads: saving, evaluating, changing weights and values;
-// and which units' parameters are here.
+// Tests what else is done with a trainer that offloads: saving, evaluating, changing weights and
+// values; and which units' parameters are here.
 #include "offload.hpp"
 
 namespace guarantees::offload::trainers {
@@ -64,7 +64,7 @@ TEST_CASE("offload: two trainers in turn, with evaluations between, compute as o
   takes_turns<Offload<Disk, Activations, OptimizerState>>();
 }
 
-/// What is written to the full weights is trained from then on.
+/// Values that are written to the full weights are trained from then on.
 template <class Policy>
 void takes_new_weights() {
   INFO(ikebana::detail::type_name<Policy>());
@@ -124,7 +124,7 @@ TEST_CASE("offload: a unit that no microbatch runs is an error, unless that is a
   CHECK(trainer.step(zoo_batches()[0]).offloaded.has_value());
 }
 
-/// Which units' parameters are here, at each place where one computes.
+/// Records which units' parameters are here, at each place where one computes.
 struct Here {
   std::vector<torch::nn::Module*> units;  // the root first
   int forwards = 0, backwards = 0;

@@ -86,7 +86,7 @@ class Alone {
             const at::Tensor& found_inf = {}, double factor = 1) {
     step_at([&](double lr) { return lr * factor; }, gradients, divisor, found_inf);
   }
-  /// The same with any rate, such as a StepRate.
+  /// Does this with any rate, such as a StepRate.
   template <class Rate>
   void step_at(const Rate& rate, const Tensors& gradients, const at::Tensor& divisor = {},
                const at::Tensor& found_inf = {}) {
@@ -121,7 +121,7 @@ class Alone {
     exchange(archive);
     return dict;
   }
-  /// The same, copied.
+  /// Returns a copy of the state.
   StateDict state() {
     StateDict dict = state_view();
     for (auto& [name, tensor] : dict) tensor = tensor.clone();

@@ -73,7 +73,7 @@ Step by_paper(const AdamW8bit& v, const StateDict& before, const at::Tensor& g, 
   return {p * (1 - v.lr * v.weight_decay) - v.lr * first / (second.sqrt() + v.eps), m, s};
 }
 
-/// Codes are those of the nearest numbers: a decoded value is at most half a gap away.
+/// Each code is that of the nearest number: a decoded value is at most half a gap away.
 void check_rounding(const at::Tensor& exact, const StateDict& after, const std::string& slot,
                     std::int64_t block) {
   auto numbers = by_hand(slot == "exp_avg");

@@ -10,7 +10,7 @@ namespace guarantees::group_resume {
 
 using namespace group_values;
 
-/// A group that has one value of its own; false where the optimizer has no such field.
+/// Gives a group one value of its own; returns false if the optimizer has no such field.
 using SetOne = std::function<bool(Group&)>;
 template <class Policy>
 std::vector<std::pair<std::string, SetOne>> single_values() {

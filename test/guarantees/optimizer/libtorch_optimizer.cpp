@@ -1,4 +1,4 @@
-// LibTorchOptimizer: the bits of LibTorch's own loop, undone where a step fails or is rejected.
+// LibTorchOptimizer: the bits of LibTorch's own loop, undone if a step fails or is rejected.
 #include "test.hpp"
 
 #include "libtorch.hpp"
@@ -9,14 +9,14 @@ template <class Policy>
 double lr_of(const Policy& policy) {
   return ikebana::detail::base_of(policy.options).get_lr();
 }
-/// Calls `law` with each of several optimizers.
-template <class Law>
-void each(Law&& law) {
-  law(policy<optim::RMSprop>(optim::RMSpropOptions(0.02).momentum(0.5).centered(true)));
-  law(policy<optim::Adam>(optim::AdamOptions(0.02).amsgrad(true).weight_decay(0.1)));
-  law(policy<optim::SGD>(optim::SGDOptions(0.05).momentum(0.9)));
-  law(policy<optim::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.01)));
-  law(policy<Signum>(SignumOptions(0.02)));
+/// Calls `check` with each of several optimizers.
+template <class Check>
+void each(Check&& check) {
+  check(policy<optim::RMSprop>(optim::RMSpropOptions(0.02).momentum(0.5).centered(true)));
+  check(policy<optim::Adam>(optim::AdamOptions(0.02).amsgrad(true).weight_decay(0.1)));
+  check(policy<optim::SGD>(optim::SGDOptions(0.05).momentum(0.9)));
+  check(policy<optim::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.01)));
+  check(policy<Signum>(SignumOptions(0.02)));
 }
 
 TEST_CASE("LibTorch's optimizers: the bits of a loop by hand, with groups and a schedule") {

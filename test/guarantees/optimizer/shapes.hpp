@@ -18,7 +18,7 @@ struct ShapesImpl : torch::nn::Module {
 };
 TORCH_MODULE(Shapes);
 
-/// Whether parameter `i` has a gradient in step `s`; `pull` returns it.
+/// Says whether parameter `i` has a gradient in step `s`; `pull` returns it.
 using Plan = std::function<bool(std::size_t i, int s)>;
 inline bool always(std::size_t, int) { return true; }
 inline at::Tensor pull(const at::Tensor& p, std::size_t i, int s) {

@@ -1,5 +1,5 @@
-// BF16 weights without master weights: stochastic rounding is unbiased, updates equal those in
-// FP32, and state and parameters are restored to the bit.
+// BF16 weights without master weights: stochastic rounding is unbiased, updates equal FP32's, and
+// state and parameters are restored to the bit.
 #include "test.hpp"
 
 #include "bf16_numbers.hpp"

@@ -8,7 +8,7 @@
 
 namespace guarantees::fp8 {
 
-/// To FP8 and back, in double precision, with the scale that fills the range.
+/// Rounds to FP8 and back, in double precision, with the scale that fills the range.
 at::Tensor emulated(const at::Tensor& x, at::ScalarType type, double most) {
   at::Tensor wide = x.detach().to(at::kFloat);
   at::Tensor scale = most / wide.abs().max();

@@ -70,7 +70,8 @@ Trace by_recipe(Number precision = {}) {
   return trained(Trainer<Net, AdamW, Number, Sum>(net(), AdamW{.lr = 1e-2}, precision), batches());
 }
 
-/// What a skipped step must not change: all but the loss scale, the attempts and the generators.
+/// Returns what a skipped step must not change: all but the loss scale, the attempts and the
+/// generators.
 template <class T>
 StateDict unmoved(T& trainer) {
   StateDict state = trainer.state();

@@ -22,8 +22,8 @@ struct Asked : bridge::OperatorMode {
     call.compute();
   }
 };
-/// How many of them `f` computes in FP32, of how many that it asks for; and in FP32 without an
-/// OperatorScope, which takes another way to the kernels.
+/// Counts the products that `f` asks for, and how many of them it computes in FP32; and in FP32
+/// without an OperatorScope, which takes another way to the kernels.
 struct Counts {
   std::int64_t asked, wide, wide_alone;
 };

@@ -39,7 +39,7 @@ class Products {
   bridge::WideProductsScope wide_;
 };
 
-/// One fused call for the parameters that decay and one for those that do not.
+/// Makes one fused call for the parameters that decay and one for the others.
 class FusedAdamW {
  public:
   FusedAdamW(torch::nn::Module& module, double lr, bool groups) : lr_(lr) {

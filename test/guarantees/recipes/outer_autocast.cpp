@@ -29,7 +29,8 @@ struct Sum {
 
 std::vector<Rows> batches() { return class_batches(6, 8, 8, 4); }
 
-/// What a program sees: the losses, evaluations, predictions and its own forwards, between steps.
+/// Returns what a program sees: the losses, evaluations, predictions and its own forwards, between
+/// steps.
 template <class... Policies>
 Trace seen(bool outer, bool own_forward, const Policies&... policies) {
   const auto data = batches();

@@ -1,5 +1,5 @@
-// A module and a buffer that a model has under two names: every policy does with them what it does
-// with those that have one name.
+// A module and a buffer that a model has under two names: every policy treats them as modules and
+// buffers with one name.
 #include "guarantees/guarantees.hpp"
 
 #include "state/folder.hpp"
@@ -10,7 +10,7 @@ namespace guarantees::shared_names {
 using test::same_bits;
 using test::values_of;
 
-/// How often the batch norm, the linear layer and the buffer `calls` are registered.
+/// Says how often the batch norm, the linear layer and the buffer `calls` are registered.
 enum class Names { One, Two };
 
 struct NetImpl : torch::nn::Module {
@@ -40,7 +40,7 @@ StateDict copied(StateDict state) {
 }
 std::vector<Rows> data() { return class_batches(6, 7, 4, 3); }
 
-/// What is evaluated and saved in a training with these policies, and the buffers at its end.
+/// The values that a training with these policies evaluates and saves, and the buffers at its end.
 struct Results {
   std::vector<double> losses;
   StateDict state;

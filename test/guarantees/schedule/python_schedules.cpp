@@ -1,4 +1,4 @@
-// Schedules whose rates and momenta are those of PyTorch's recursions, over 80 steps.
+// Tests that schedules have the rates and momenta of PyTorch's recursions, over 80 steps.
 #include <functional>
 
 #include "guarantees/guarantees.hpp"

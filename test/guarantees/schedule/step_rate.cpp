@@ -1,4 +1,5 @@
-// What a step gives optimizers of the recipe's schedule: learning rate, momentum, attempted steps.
+// Tests what a step gives optimizers of the recipe's schedule: learning rate, momentum, attempted
+// steps.
 #include "test.hpp"
 
 #include "guarantees/optimizer/shapes.hpp"

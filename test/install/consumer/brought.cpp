@@ -1,4 +1,5 @@
-// What the target ikebana::ikebana must bring: C++20, the headers, Hana, and the right LibTorch.
+// Checks what the target ikebana::ikebana must bring: C++20, the headers, Hana, and the right
+// LibTorch.
 static_assert(__cplusplus >= 202002L);
 
 #if !__has_include(<ikebana.hpp>) || !__has_include(<boost/hana.hpp>)

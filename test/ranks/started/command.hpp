@@ -15,7 +15,7 @@ struct Ended {
   std::string text;  // stdout and stderr
 };
 
-/// What a command of the shell wrote, and its exit code. It has a minute.
+/// Returns what a command of the shell wrote, and its exit code. The command has a minute.
 inline Ended run(const std::string& command) {
   Ended ended;
   std::FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
@@ -46,7 +46,7 @@ inline std::string mpirun(const std::string& command) {
   return "timeout 60 mpirun --oversubscribe --mca plm isolated" + root + " -np 2 " + command;
 }
 
-/// torchrun, by the Python that has torch; empty where there is none.
+/// Runs torchrun by the Python that has torch; returns an empty text if none has it.
 inline std::string torchrun(const std::string& arguments) {
   const auto root = std::filesystem::path(__FILE__).parent_path() / "../../..";
   const char* named = std::getenv("IKEBANA_ORACLE");

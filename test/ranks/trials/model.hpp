@@ -1,5 +1,5 @@
 #pragma once
-// What the trials of failures train, and a policy that does harm at a given call of a hook.
+// The model of the trials of failures, and a policy that does harm at a given call of a hook.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 namespace trials {
 
-/// What this process is to do, by variables of the environment.
+/// The task of this process, read from environment variables.
 struct Plan {
   std::string policy, harm;
   std::int64_t victim = -1, call = -1, limit_ms = 3000;
@@ -70,7 +70,7 @@ struct Harm {
     log.line("event", signal == SIGKILL ? "kill" : "stop");
     std::raise(signal);
   }
-  /// By a thread, wherever this one is then.
+  /// Sends the signal by a thread, wherever this one is then.
   void strike_later(int signal) {
     std::thread([this, signal] {
       std::this_thread::sleep_for(plan.delay);

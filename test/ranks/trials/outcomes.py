@@ -5,7 +5,7 @@ import types
 
 LIMIT = 3.0  # seconds for which ranks wait for each other
 DEATH, SILENCE, DIVERGENCE, THROW = 5.0, LIMIT + 2, 5.0, 3.0
-# What each kind does, how often, and within which time the others end or throw.
+# Says what each kind does, how often, and within which time the other ranks end or throw.
 KINDS = {"throw": (5, THROW), "kill": (5, DEATH), "stop": (2, SILENCE), "order": (2, DIVERGENCE),
          "skip": (2, DIVERGENCE), "twice": (1, DIVERGENCE), "recipe": (1, DIVERGENCE),
          "model": (1, DIVERGENCE), "rows": (1, None), "lengths": (1, None), "save": (1, DEATH),
@@ -44,7 +44,7 @@ def check_error(error, trial, rank, seconds, was_made):
         victims.add((trial.victim + 1) % trial.size)
     if not any(f"rank {victim}" in error[2] for victim in victims):
         raise Wrong(f"rank {rank} does not name rank {trial.victim}: {error[2]}")
-    # Before the first step there is none.
+    # Before the first step there is no such number.
     if was_made and trial.kind != "rejoin" and not re.search(r"step \d+\)", error[2]):
         raise Wrong(f"rank {rank} names no step: {error[2]}")
     if was_made and "ranks: " not in error[2] and "step: rank" not in error[2]:

@@ -14,7 +14,7 @@ class Choices {
   static Choices in_turn() { return Choices(false, 0); }
   static Choices by_chance(std::uint64_t seed) { return Choices(true, seed); }
 
-  /// From 0 to n - 1.
+  /// Draws a number from 0 to n - 1.
   std::uint64_t pick(std::uint64_t n) {
     if (chance_) return n < 2 ? 0 : random_() % n;
     if (at_ == digits_.size()) digits_.push_back({0, n});

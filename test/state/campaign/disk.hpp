@@ -9,8 +9,8 @@
 
 namespace campaign {
 
-/// What a file system guarantees: whether a rename is atomic, as with a journal, and whether there
-/// are hard links.
+/// The guarantees of a file system: whether a rename is atomic, as with a journal, and whether
+/// there are hard links.
 struct FileSystem {
   bool journal = true, links = true;
 };

@@ -25,7 +25,7 @@ struct Entry {
   std::string text(const std::string& colon, const std::string& comma) const;
 };
 
-/// Which checksums are corrected after a change: none, the header's, all of them.
+/// Says which checksums are corrected after a change: none, the header's, all of them.
 enum class FixChecksums { None, Header, All };
 
 struct Document {
@@ -38,7 +38,7 @@ struct Document {
 
   static Document of(const std::string& bytes);
   std::string written(FixChecksums fix) const;
-  /// The value of a key of the metadata; null if it has none.
+  /// Returns the value of a key of the metadata; null if the key does not exist.
   const std::string* metadata_value(const std::string& key) const;
   void remove_metadata(const std::string& key);
 

@@ -22,7 +22,8 @@ auto& any_of(List& list, Random& random) {
   return *(std::begin(list) + static_cast<std::int64_t>(random() % std::size(list)));
 }
 
-/// Sometimes more than 15 * 2^17, where a growing string takes 1 MiB more than it needs.
+/// Sometimes returns more than 15 * 2^17, for which a growing string takes 1 MiB more than it
+/// needs.
 inline std::size_t long_length(Random& random) {
   return random() % 8 == 0 ? 2'000'000 + random() % 500'000 : 5'000 + random() % 5'000;
 }

@@ -1,5 +1,5 @@
-// What may be on a disk before a save: nothing, a state, two saves in a row, and what interrupted
-// saves left beside it.
+// Lists what may be on a disk before a save: nothing, a state, two saves in a row, and what
+// interrupted saves left beside it.
 #include "state/campaign/scenarios.hpp"
 
 namespace campaign {
@@ -11,7 +11,8 @@ std::string bytes_of(int number) {
   return disk.bytes(state_path);
 }
 
-/// What is at one of the paths: nothing, noise, half a state, a state, or a hard link to the state.
+/// The content of one of the paths: nothing, noise, half a state, a state, or a hard link to the
+/// state.
 struct Leftover {
   const char* name;
   int number = nothing;

@@ -49,7 +49,7 @@ inline FitOptions<Rows> options(const std::filesystem::path& folder, bool async)
           .save_async = async};
 }
 
-/// What a callback counts: saved beside the trainer.
+/// The counts of a callback, saved beside the trainer.
 struct Counter {
   std::int64_t steps = 0;
   void state(Archive& archive) { archive.number("steps", steps, &count_range); }

@@ -45,7 +45,7 @@ const std::vector<std::string> names = {"",
                                         "ikebana.crc32",
                                         "x\"ikebana.crc32"};
 
-/// Whether LibTorch can make tensors of a dtype; round_trip.py has the list.
+/// Returns whether LibTorch can make tensors of a dtype; round_trip.py has the list.
 bool is_made(at::ScalarType type) try {
   if (type == at::ScalarType::Undefined || c10::isQIntType(type)) return false;
   at::empty({2, 2}, type).t().contiguous();

@@ -95,7 +95,7 @@ class PlanSearch {
   std::vector<std::vector<State>> states_;  // by number of units
 };
 
-/// The fastest plan whose peak is within the budget; no value if there is none.
+/// Returns the fastest plan whose peak is within the budget, or no value.
 std::optional<Plan> best_plan(const Costs& costs, std::int64_t budget);
 
 /// The smallest budget within which there is a plan. Bisects: the plan that keeps least shows

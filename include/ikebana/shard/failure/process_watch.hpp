@@ -21,7 +21,7 @@ class ProcessWatch {
   /// True if the rank's process is known and has ended. Does not call the store.
   bool has_ended(std::int64_t rank) const;
   /// Returns a text such as "rank 1, rank 2 ended", with the ranks whose processes are known and
-  /// have ended; empty if there are none. One of them may have ended because another one did. Does
+  /// have ended; empty if no process has. One of them may have ended because another one did. Does
   /// not call the store.
   std::string ended() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The law of fake tensors: whatever operator a computation calls, its kernel and the fake mode
+// Guarantees of fake tensors: whatever operator a computation calls, its kernel and the fake mode
 // return the same layouts and allocate the same bytes.
 #include <ikebana/fake/shape_rules.hpp>
 #include "test.hpp"
@@ -68,7 +68,7 @@ Outcome outcome(const ikebana::bridge::MemoryCounter& memory, const Tensors& arg
 }
 
 /// Computes each operator, and runs it on fake tensors, too. What kernels allocate besides their
-/// results is compared where a rule says it: within half of it and 256 KiB, since scratchpads of
+/// results is compared if a rule says it: within half of it and 256 KiB, since scratchpads of
 /// oneDNN have a fixed part.
 class Comparison : public ikebana::bridge::OperatorMode {
  public:
@@ -126,7 +126,8 @@ class Comparison : public ikebana::bridge::OperatorMode {
     return "";
   }
 
-  /// What oneDNN keeps of a recurrent layer was found by measuring: it is right but for a page.
+  /// The rule for what oneDNN keeps of a recurrent layer was found by measuring: it is exact up to
+  /// one page of memory.
   static bool is_workspace(const OperatorCall& call, std::size_t i, const Outcome& real,
                            const Outcome& fake) {
     return i == 3 && call.name().name == "aten::mkldnn_rnn_layer" &&
@@ -206,7 +207,7 @@ inline std::vector<Case> joined(const std::vector<std::vector<Case>>& lists) {
   for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
   return all;
 }
-/// Forward, and backward where there is one.
+/// Calls forward, and backward if there is one.
 inline void run(const Case& one, const Make& make) {
   const Tensors results = one.compute(make);
   Tensors roots, ones;
