@@ -4,11 +4,11 @@
 #include <ikebana/checkpoint/budget/impl/plan_search.ipp>
 #include <ikebana/checkpoint/budget/impl/plans.ipp>
 #include <ikebana/checkpoint/budget/impl/rehearsed_frame.ipp>
+#include <ikebana/checkpoint/frame/impl/checkpoint_mechanism.ipp>
 #include <ikebana/checkpoint/frame/impl/draws.ipp>
 #include <ikebana/checkpoint/frame/impl/frame.ipp>
 #include <ikebana/checkpoint/frame/impl/known_tensors.ipp>
 #include <ikebana/checkpoint/frame/impl/operator_rule.ipp>
-#include <ikebana/checkpoint/frame/impl/recompute.ipp>
 #include <ikebana/checkpoint/frame/impl/recomputed_unit.ipp>
 #include <ikebana/checkpoint/frame/impl/segment_frames.ipp>
 #include <ikebana/checkpoint/frame/impl/selective_frame.ipp>

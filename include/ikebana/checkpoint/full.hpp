@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint<Full>: every unit is recomputed.
-#include <ikebana/checkpoint/frame/recompute.hpp>
+#include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 
 namespace ikebana {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint<Only<Units...>>: chosen units are recomputed.
-#include <ikebana/checkpoint/frame/recompute.hpp>
+#include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 #include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/model/rule.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Checkpoint<Selective>: the outputs of costly operators are kept, the others are recomputed.
+#include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 #include <ikebana/checkpoint/frame/operator_rule.hpp>
-#include <ikebana/checkpoint/frame/recompute.hpp>
 
 namespace ikebana {
 

@@ -72,6 +72,8 @@ class TotalNorm : public NormOfAll {
   }
 
  protected:
+  /// With several ranks `close_step` has usually computed the squared norm before, and the sum over
+  /// ranks is part of the step's exchange (`Transaction::close`, core/transaction.hpp).
   template <class Ranks>
   const at::Tensor& compute_norm(StepGradients& gradients, Ranks& ranks) {
     auto sum = [&](const at::Tensor& t) -> at::Tensor { return ranks.slices().sum(t); };

@@ -1,6 +1,6 @@
 #pragma once
 // The axis of a type: of a policy declared here, of a user's own policy, or of a callable.
-#include <ikebana/grammar/declared_axis.hpp>
+#include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana {
 namespace detail {

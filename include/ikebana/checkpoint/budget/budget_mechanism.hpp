@@ -4,8 +4,8 @@
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget/measurement.hpp>
 #include <ikebana/checkpoint/budget/plans.hpp>
+#include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 #include <ikebana/checkpoint/frame/operator_rule.hpp>
-#include <ikebana/checkpoint/frame/recompute.hpp>
 #include <ikebana/checkpoint/frame/segment_frames.hpp>
 #include <ikebana/checkpoint/frame/selective_frame.hpp>
 #include <ikebana/detail/bytes.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 // Frames over several units in a row.
-#include <ikebana/checkpoint/frame/recompute.hpp>
+#include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 
 namespace ikebana::detail {
 

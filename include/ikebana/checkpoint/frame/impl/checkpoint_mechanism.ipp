@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/checkpoint/frame/recompute.hpp>
+#include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 #include <ikebana/checkpoint/frame/recomputed_unit.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>

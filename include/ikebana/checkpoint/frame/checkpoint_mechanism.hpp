@@ -1,5 +1,6 @@
 #pragma once
-// Runs a unit inside a frame; the base class of the mechanisms of `Checkpoint`.
+// The base class of the mechanisms of `Checkpoint`, which runs a unit inside a frame. frame.hpp has
+// the recompute.
 #include <ikebana/checkpoint/frame/frame.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/tensors.hpp>
@@ -59,5 +60,5 @@ class CheckpointMechanism : public CheckpointHooks {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/checkpoint/frame/impl/recompute.ipp>
+#include <ikebana/checkpoint/frame/impl/checkpoint_mechanism.ipp>
 #endif
