@@ -8,9 +8,9 @@ from pathlib import Path
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
-from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy
+from conan.tools.scm import Version
 
 
 def libtorch_version(folder):
@@ -34,6 +34,7 @@ class Ikebana(ConanFile):
                "libtorch_from": ["system", "conan"], "boost_from": ["system", "conan"]}
     default_options = {"header_only": True, "libtorch": None, "libtorch_from": "system",
                        "boost_from": "conan", "boost/*:header_only": True}
+    oldest = {"gcc": "11", "clang": "14"}  # which have what ikebana uses of C++20
     settings = "os", "arch", "compiler", "build_type"
     exports = "include/ikebana/detail/version.hpp"
     exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "src/*", "scripts/*", "LICENSE"
@@ -57,8 +58,10 @@ class Ikebana(ConanFile):
             self.requires("libtorch/[>=2.8 <3]", transitive_headers=True, transitive_libs=True)
 
     def validate(self):
-        if self.settings.get_safe("compiler.cppstd"):
-            check_min_cppstd(self, 20)
+        # The package asks for C++20 where it is linked, so the profile's cppstd may be older.
+        compiler = str(self.settings.compiler)
+        if Version(self.settings.compiler.version) < self.oldest.get(compiler, "0"):
+            raise ConanInvalidConfiguration(f"ikebana needs {compiler} {self.oldest[compiler]}")
         if self.settings.os != "Linux" or self.settings.arch != "x86_64":
             raise ConanInvalidConfiguration("ikebana runs on Linux on x86-64 alone")
 

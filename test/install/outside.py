@@ -73,11 +73,12 @@ def trains(place, way, *options, libtorch=None):
 
 
 def as_zip(place):
-    """A LibTorch that lies as in the archives of pytorch.org, with the files of the wheel."""
+    """A LibTorch for a CPU that lies as in the archives of pytorch.org, with the wheel's files."""
     folder, wheel = place.folder / "unpacked/libtorch", pathlib.Path(place.libtorch)
     (folder / "lib").mkdir(parents=True)
     for library in (*wheel.glob("lib/*"), *wheel.parent.glob("nvidia/*/lib/*.so*")):
-        (folder / "lib" / library.name).symlink_to(library)
+        if not re.match(r"lib(torch|c10)_(cuda|nvshmem|python)|libtorch\.so", library.name):
+            (folder / "lib" / library.name).symlink_to(library)
     for name in ("include", "share"):
         (folder / name).symlink_to(wheel / name)
     (folder / "build-version").write_text("2.11.0+cpu\n")

@@ -1,4 +1,4 @@
-// `HookNeverAsked<Gathers, axis::clip, hook::gather, axis::shard, axis::offload, axis::precision,`
+// `HookNeverAsked<Gathers, axis::clip, hook::gather, axis::shard, axis::offload, axis::precision>`
 // `has the hook gather, which is asked of shard, offload, precision, and not of`
 // `so it would never be called`
 #include "net.hpp"
