@@ -107,7 +107,9 @@ def by_pkg_config(place):
     flags = [shlex.split(place.run(*asked, what, env=found)) for what in ("--cflags", "--libs")]
     program = place.folder / "small.cpp"
     program.write_text("#include <ikebana/loss.hpp>\n"
-                       "int main() { return ikebana::Loss{at::ones({}), 1}.sum.item<float>() == 1 ? 0 : 1; }\n")
+                       "int main() {\n"
+                       "  return ikebana::Loss{at::ones({}), 1}.sum.item<float>() == 1 ? 0 : 1;\n"
+                       "}\n")
     place.run(place.cxx, *flags[0], "-O0", program, "-o", place.folder / "small", *flags[1])
     place.run(place.folder / "small")
 
