@@ -65,6 +65,16 @@ inline Bench bench(std::vector<Work> works, BenchImpl::After after = {}, bool ne
 inline at::Tensor some_rows(std::int64_t n = 3) {
   return torch::linspace(-1, 1, 4 * n).view({n, 4});
 }
+/// Makes three steps of five rows, and returns losses, parameters and the next random numbers.
+template <class T>
+Trace three_steps_of(T& trainer) {
+  torch::manual_seed(2);
+  Trace trace;
+  for (int i = 0; i < 3; ++i) trace.push_back(trainer.step(some_rows(5)).mean());
+  for (auto& p : parameters_of(trainer.model())) trace.push_back(p);
+  trace.push_back(torch::rand({4}));
+  return trace;
+}
 
 /// A function whose backward changes a tensor that it saved.
 struct Spoil : torch::autograd::Function<Spoil> {

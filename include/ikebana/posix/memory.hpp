@@ -50,11 +50,6 @@ std::optional<MachineMemory> machine_memory(const std::string& root = "");
 /// Returns freed memory of this process's heap to the system, if the heap is glibc's.
 void trim_heap() noexcept;
 
-}  // namespace detail
-}  // namespace ikebana
-
-namespace ikebana::detail {
-
 /// The bytes that are mapped into this process, used or not; 0 if /proc cannot be read.
 std::int64_t mapped_bytes();
 
@@ -62,7 +57,8 @@ std::int64_t mapped_bytes();
 /// part in use; empty without such a limit.
 std::string address_space_text();
 
-}  // namespace ikebana::detail
+}  // namespace detail
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/posix/impl/memory.ipp>

@@ -106,12 +106,7 @@ TORCH_MODULE(Giving);
 template <class Model, class Word>
 Trace trace_of(Model model, Word word) {
   Trainer<Model, SGD, Word> trainer(model, SGD{.lr = 0.05}, word);
-  torch::manual_seed(2);
-  Trace trace;
-  for (int i = 0; i < 3; ++i) trace.push_back(trainer.step(some_rows(5)).mean());
-  for (auto& p : parameters_of(trainer.model())) trace.push_back(p);
-  trace.push_back(torch::rand({4}));
-  return trace;
+  return three_steps_of(trainer);
 }
 
 TEST_CASE("segments: each unit of each run is recomputed once") {

@@ -26,12 +26,7 @@ Counts operators_of(Kind kind, Word word = {}) {
 Trace trained_by(auto word, const Body& body, const BenchImpl::After& after = no_after) {
   using Word = decltype(word);
   Trainer<Bench, SGD, Word> trainer(bench({Work(body), Work(body)}, after), SGD{.lr = 0.05}, word);
-  torch::manual_seed(2);
-  Trace trace;
-  for (int i = 0; i < 3; ++i) trace.push_back(trainer.step(some_rows(5)).mean());
-  for (auto& p : parameters_of(trainer.model())) trace.push_back(p);
-  trace.push_back(torch::rand({4}));
-  return trace;
+  return three_steps_of(trainer);
 }
 void same_bits_by(const Checkpoint<Selective>& word, const std::string& name, const Body& body,
                   const BenchImpl::After& after = no_after) {

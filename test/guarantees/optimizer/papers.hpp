@@ -35,22 +35,21 @@ inline void update(const Adagrad& v, Paper& x, at::Tensor g) {
   x.p = x.p - x.lr / (1 + (x.t - 1) * v.lr_decay) * g / (sum.sqrt() + v.eps);
 }
 
-inline void update(const AdamW& v, Paper& x, const at::Tensor& g) {
+/// Returns the change of AdamW and of LAMB, before the rate.
+inline at::Tensor adam_change(const auto& v, Paper& x, const at::Tensor& g) {
   at::Tensor &m = x.of("m"), &s = x.of("v");
   m = v.betas[0] * m + (1 - v.betas[0]) * g;
   s = v.betas[1] * s + (1 - v.betas[1]) * g * g;
   at::Tensor first = m / (1 - std::pow(v.betas[0], x.t));
   at::Tensor second = s / (1 - std::pow(v.betas[1], x.t));
-  x.p = x.p - x.lr * (first / (second.sqrt() + v.eps) + x.weight_decay * x.p);
+  return first / (second.sqrt() + v.eps) + x.weight_decay * x.p;
+}
+inline void update(const AdamW& v, Paper& x, const at::Tensor& g) {
+  x.p = x.p - x.lr * adam_change(v, x, g);
 }
 
 inline void update(const LAMB& v, Paper& x, const at::Tensor& g) {
-  at::Tensor &m = x.of("m"), &s = x.of("v");
-  m = v.betas[0] * m + (1 - v.betas[0]) * g;
-  s = v.betas[1] * s + (1 - v.betas[1]) * g * g;
-  at::Tensor first = m / (1 - std::pow(v.betas[0], x.t));
-  at::Tensor second = s / (1 - std::pow(v.betas[1], x.t));
-  at::Tensor change = first / (second.sqrt() + v.eps) + x.weight_decay * x.p;
+  at::Tensor change = adam_change(v, x, g);
   const double norm = x.p.norm().item<double>(), of_change = change.norm().item<double>();
   x.p = x.p - x.lr * (norm > 0 && of_change > 0 ? norm / of_change : 1) * change;
 }
