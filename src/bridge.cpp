@@ -21,7 +21,6 @@
 #include <ikebana/fake/impl/fake_mode.ipp>
 #include <ikebana/fake/impl/fake_operator.ipp>
 #include <ikebana/fake/impl/fake_tensors.ipp>
-#include <ikebana/fake/impl/operator_cost.ipp>
 #include <ikebana/fake/impl/operator_device.ipp>
 #include <ikebana/fake/impl/scratch_rules.ipp>
 #include <ikebana/fake/impl/shape.ipp>

@@ -1,4 +1,5 @@
 // Checkpoints and offloading.
+#include <ikebana/checkpoint/budget/impl/forward_times.ipp>
 #include <ikebana/checkpoint/budget/impl/measurement.ipp>
 #include <ikebana/checkpoint/budget/impl/plan.ipp>
 #include <ikebana/checkpoint/budget/impl/plan_search.ipp>

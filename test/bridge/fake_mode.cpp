@@ -94,39 +94,5 @@ TEST_CASE("fake tensors: random operators draw nothing") {
   CHECK(same_bits(before, at::detail::getDefaultCPUGenerator().get_state()));
 }
 
-TEST_CASE("fake tensors: the clock counts what operators of these sizes read, write and multiply") {
-  Fakes fakes;
-  auto time = [&](auto compute) {
-    const std::int64_t begin = detail::nanoseconds_without_values;
-    (void)compute();
-    return static_cast<double>(detail::nanoseconds_without_values - begin);
-  };
-  auto plane = [&](std::int64_t n) { return fakes.tensor({n, n}); };
-  const at::Tensor x = plane(1000), y = plane(2000);
-  CHECK(time([&] { return x.t().slice(0, 0, 10); }) == 0);
-  const double add = time([&] { return x + x; });
-  CHECK(add == time([&] { return x + x; }));
-  CHECK(time([&] { return y + y; }) / add == doctest::Approx(4).epsilon(0.1));
-  const double product = time([&] { return at::mm(x, x); });
-  CHECK(product > 10 * add);
-  CHECK(time([&] { return at::mm(y, y); }) / product == doctest::Approx(8).epsilon(0.1));
-  CHECK(time([&] { return at::linear(x, x, at::Tensor()); }) ==
-        doctest::Approx(product).epsilon(0.1));
-  const at::Tensor bias = fakes.tensor({1000});
-  CHECK(time([&] { return at::addmm(bias, x, x); }) == doctest::Approx(product).epsilon(0.1));
-
-  auto attention = [&](std::int64_t length) {
-    const at::Tensor q = fakes.tensor({2, 4, length, 64});
-    return time([&] { return at::scaled_dot_product_attention(q, q, q); });
-  };
-  CHECK(attention(2048) / attention(1024) == doctest::Approx(4).epsilon(0.15));
-  const at::Tensor images = fakes.tensor({4, 64, 32, 32});
-  auto convolution = [&](std::int64_t size) {
-    const at::Tensor filter = fakes.tensor({64, 64, size, size});
-    return time([&] { return at::conv2d(images, filter, {}, 1, size / 2); });
-  };
-  CHECK(convolution(5) / convolution(3) == doctest::Approx(25.0 / 9).epsilon(0.1));
-}
-
 }  // namespace
 }  // namespace test::fake

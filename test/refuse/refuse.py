@@ -6,9 +6,10 @@
     refuse.py missing COMPILER REQUIRED                      fails if required, else is skipped
     refuse.py self                                           these checks find faulty diagnostics
 
-All programs are one unit per mode, so that a compiler parses LibTorch once; each diagnostic is then
-checked with the program that it points into. FOLDER holds the compiler's `flags`; TORCH is a header
-that the build has precompiled for this compiler, and is left out where it does not exist.
+The programs are the arguments and the rows of recipes.txt. All are one unit per mode, so that a
+compiler parses LibTorch once; each diagnostic is then checked with the program that it points into.
+FOLDER holds the compiler's `flags`; TORCH is a header that the build has precompiled for this
+compiler, and is left out where it does not exist.
 
 The expected words are in backticks in a program's leading comment: the refusal with the types at
 fault, what its sentence says was written, then parts of its message. Namespace ikebana is left out.
@@ -46,6 +47,18 @@ def compile_all(compiler, folder, torch, name, programs, *arguments):
     done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout
+
+
+def programs_in(table, folder):
+    """The programs of recipes.txt, each as a file in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in table.read_text().strip().split("\n\n")[1:]:
+        name, refused, legal, *words = [line.strip() for line in row.splitlines()]
+        program = folder / f"{name}.cpp"
+        program.write_text("".join(f"// {line}\n" for line in words) + "int main() {\n"
+                           f"#ifdef COUNTERPART\n  {legal}\n#else\n  {refused}\n#endif\n"
+                           "  trainer.step(Batch{});\n}\n")
+        yield program
 
 
 def diagnostics(output):
@@ -206,9 +219,11 @@ def main():
     if command == "self":
         return self_test()
     compiler, folder, torch, *programs = rest
+    folder = pathlib.Path(folder).resolve()
     programs = [pathlib.Path(p).resolve() for p in programs]
+    programs += programs_in(HERE / "recipes.txt", folder / command)
     return {"refused": refused, "counterparts": counterparts}[command](
-        compiler, pathlib.Path(folder), torch, programs)
+        compiler, folder, torch, programs)
 
 
 sys.exit(main())

@@ -1,7 +1,6 @@
 #pragma once
 // Flags of a thread that computes with tensors that have no memory.
 
-#include <cstdint>
 #include <ikebana/detail/flag_scope.hpp>
 
 namespace ikebana::detail {
@@ -20,10 +19,6 @@ inline constinit thread_local bool is_made_in_file = false;
 struct MadeInFileScope : FlagScope {
   MadeInFileScope() : FlagScope(is_made_in_file) {}
 };
-
-/// About how many nanoseconds this thread's computations without values would have taken with
-/// values (fake/operator_cost.hpp).
-inline constinit thread_local std::int64_t nanoseconds_without_values = 0;
 
 /// RAII: this thread computes without values.
 struct WithoutValuesScope : FlagScope {

@@ -29,7 +29,6 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
   IKEBANA_INLINE void call(OperatorCall& call) override;
 
  private:
-  void on_fake(OperatorCall& call, const FakeOperator& op);
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op);
   /// The scratch memory of a product of 16-bit tensors in FP32: its arguments in FP32, and what the
   /// kernel needs for these. `wide_results` adds its results in FP32 once they exist.

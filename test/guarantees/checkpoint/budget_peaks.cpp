@@ -92,9 +92,22 @@ TEST_CASE("budget: where no plan is within it, the error has the smallest that w
                        "Checkpoint<Budget<>>: bytes is 0; it must be 1 or more"));
 }
 
+/// Every other unit computes 40 times as much, and keeps one tensor more.
+Bench uneven_chain() {
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < 8; ++i)
+    works.emplace_back([is_slow = i % 2 == 1](WorkImpl& w, at::Tensor x) {
+      at::Tensor y = x * w.weight;
+      for (int k = 0; k < (is_slow ? 6 : 5); ++k) y = at::tanh(y);
+      for (int k = 0; k < (is_slow ? 200 : 0); ++k) y.detach().tan();
+      return x + y;
+    });
+  return bench(works);
+}
+
 TEST_CASE("budget: a first step that even Full does not keep within it is undone at the budget") {
   bridge::MemoryCounter counter(at::kCPU);
-  Bench model = chain(8);
+  Bench model = uneven_chain();
   const at::Tensor input = rows();
   const std::int64_t bytes = counter.now() + 3 * static_cast<std::int64_t>(input.nbytes());
   Trainer<Bench, AdamW, Word> trainer(model, Word{.bytes = bytes});
@@ -107,18 +120,31 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
   REQUIRE(test::contains(text, least));
   const std::int64_t low = std::stoll(text.substr(text.find(least) + least.size()));
   CHECK(low > bytes);
+
   trainer.get<Word>().bytes = low + KiB(1);
-  for (int step = 0; step < 3; ++step) {
+  const auto& mechanism = trainer.mechanism<Word>();
+  auto step = [&] {
     counter.reset_peak();
     trainer.step(input);
     CHECK(counter.peak() <= low + KiB(1));
-  }
-  const auto& planned = trainer.mechanism<Word>().planned();  // by times of a clock that counts
+  };
+  step();  // by a plan made from bytes alone; it measures times
+  REQUIRE(mechanism.planned().is_dry);
+  CHECK(mechanism.planned().has_times);
+  const Plan first = mechanism.planned().plan;
+  for (int i = 0; i < 2; ++i) step();  // by the plan that is fastest by these times
+  const auto& planned = mechanism.planned();
   CHECK(planned.is_dry);
-  for (const auto& unit : planned.costs.units) {
-    CHECK(unit.time == planned.costs.units[0].time);
-    CHECK(unit.time > 5 * 2 * 2048 * 4 * 4 / 8);  // five operators read and write, 8 bytes in 1 ns
+  CHECK(planned.seconds.size() == 2);
+  CHECK(planned.predicted.time > 0);
+  CHECK(planned.predicted.time <= ikebana::detail::predict(planned.planned, first).time);
+  const auto& units = planned.costs.units;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    CHECK(units[i].time == units[i % 2].time);  // those that do the same
+    CHECK(units[i].time_selective <= units[i].time);
   }
+  CHECK(units[1].time > 5 * units[0].time);
+
   trainer.step(rows(16));  // and nothing is limited any more
   at::empty({2 * low}, at::kByte);
 }

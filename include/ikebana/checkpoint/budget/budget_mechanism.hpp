@@ -2,6 +2,7 @@
 // The mechanism of Checkpoint<Budget> and Checkpoint<ActivationBudget>: it measures the first step,
 // and the others follow a plan.
 #include <ikebana/bridge/shared_memory_limit.hpp>
+#include <ikebana/checkpoint/budget/forward_times.hpp>
 #include <ikebana/checkpoint/budget/measurement.hpp>
 #include <ikebana/checkpoint/budget/plans.hpp>
 #include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
@@ -56,8 +57,9 @@ class BudgetMechanism : public CheckpointMechanism {
     const PlannedBatches& one = plans_.present();
     std::string text = describe_values() + "; " + plan_text(one.plan) + "; " +
                        (what == Budgeted::Peak ? "peak " : "activations ") +
-                       bytes_text(one.predicted.peak) + ", recomputes " +
-                       std::to_string(one.predicted.time / 1'000'000) + " ms";
+                       bytes_text(one.predicted.peak);
+    if (!one.has_times) return text + ", times are not measured yet";
+    text += ", recomputes " + std::to_string(one.predicted.time / 1'000'000) + " ms";
     if (!one.seconds.empty())
       text += " of " + std::to_string(std::lround(1e3 * predicted_seconds(one.plan))) + " ms";
     return text;
@@ -89,7 +91,8 @@ class BudgetMechanism : public CheckpointMechanism {
   }
 
   /// Measures a step that is not planned yet, within the budget if memory can be limited. If that
-  /// meets the limit, the step is measured without values, and made by a plan.
+  /// meets the limit, the step is measured without values, and made by a plan that recomputes the
+  /// fewest bytes; the times of its units, measured in it, make the plan of the next.
   template <class Core, class Batch, class Next>
   Report around_step(Core& core, const Batch&, Next&& next) {
     try {
@@ -112,8 +115,11 @@ class BudgetMechanism : public CheckpointMechanism {
     met_limit_ = false;
     microbatch_of_step_ = &core.step.microbatch;
     if (!plans_.choose(usable, now(), core.ranks())) return begin_measurement();
-    if (plans_.present().is_dry) set_limit();
-    plan_ = forced_.empty() ? &plans_.present().plan : &forced_;
+    PlannedBatches& present = plans_.present();
+    if (present.is_dry) set_limit();
+    plan_ = forced_.empty() ? &present.plan : &forced_;
+    if (!present.has_times && !without_values() && !recording())
+      times_.emplace(device_, present.planned);
   }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
@@ -132,6 +138,7 @@ class BudgetMechanism : public CheckpointMechanism {
     const FlagScope inside(inside_unit_);
     if (measurement_) return measured(unit, next, std::forward<Args>(args)...);
     const std::size_t place = next_place(unit);
+    if (times_ && place != no_limit) timed_place_ = place;
     const Choice choice = choice_at(place);
     if (choice == Choice::Joined || choice_at(place + 1) == Choice::Joined) {
       if (choice != Choice::Joined) frames_.reset();
@@ -144,12 +151,13 @@ class BudgetMechanism : public CheckpointMechanism {
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
     const Choice choice = std::exchange(choice_, Choice::Keep);
     if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
+    const TimedForward<Next> timed{*this, next};
     if (choice == Choice::Selective)
-      return checkpoint_unit(selective_frame(device_, kept_operators_), unit, next,
+      return checkpoint_unit(selective_frame(device_, kept_operators_), unit, timed,
                              std::forward<Args>(args)...);
     if (choice == Choice::Full)
-      return checkpoint_unit(full_frame(device_), unit, next, std::forward<Args>(args)...);
-    return next(std::forward<Args>(args)...);
+      return checkpoint_unit(full_frame(device_), unit, timed, std::forward<Args>(args)...);
+    return timed(std::forward<Args>(args)...);
   }
 
  private:
@@ -162,6 +170,21 @@ class BudgetMechanism : public CheckpointMechanism {
         ", and a step with this batch needs more, even where every unit is "
         "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
   }
+  /// Calls `next` in forward, and measures that in a step that is timed.
+  template <class Next>
+  struct TimedForward {
+    BudgetMechanism& mechanism;
+    const Next& next;
+
+    template <class... Args>
+    auto operator()(Args&&... args) const {
+      std::optional<ForwardTimes::Scope> scope;
+      if (const auto place = std::exchange(mechanism.timed_place_, std::nullopt))
+        scope.emplace(*mechanism.times_, *place);
+      return next(std::forward<Args>(args)...);
+    }
+    auto owned() const { return next.owned(); }
+  };
   struct EndOfStep {
     BudgetMechanism& mechanism;
     ~EndOfStep() { mechanism.end_mode(); }
@@ -177,6 +200,7 @@ class BudgetMechanism : public CheckpointMechanism {
   void end_mode() noexcept {
     if (measurement_) measurement_->close();
     measurement_.reset(), limit_.reset(), frames_.reset(), place_.reset();
+    times_.reset(), timed_place_.reset();
     plan_ = nullptr, microbatch_of_step_ = nullptr, choice_ = Choice::Keep, microbatch_ = 0;
   }
   void begin_measurement() {
@@ -233,17 +257,23 @@ class BudgetMechanism : public CheckpointMechanism {
       measurement_->end_step(
           outputs.defined() ? static_cast<std::int64_t>(outputs.storage().nbytes()) : 0);
       add_plan(costs(), measurement_->inputs(), /*is_dry=*/false);
+    } else if (times_) {
+      PlannedBatches& present = plans_.present();
+      if (times_->add_to(present.costs, kind())) present.times_are_known();
     } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       plans_.present().note_seconds(seconds.count());
     }
   }
-  Costs costs() const {
-    auto kind = [this](std::int64_t unit) {
+  auto kind() const {
+    return [this](std::int64_t unit) {
       const torch::nn::Module& module = *units_[static_cast<std::size_t>(unit)]->module;
       return std::type_index(typeid(module));
     };
-    return measurement_->costs(kind);
+  }
+  Costs costs() const {
+    Costs all = measurement_->costs(kind());
+    return without_values() ? by_bytes(std::move(all)) : all;
   }
   void add_plan(Costs costs, std::int64_t inputs, bool is_dry) {
     plans_.add({.sizes = sizes_,
@@ -251,7 +281,8 @@ class BudgetMechanism : public CheckpointMechanism {
                 .inputs = inputs,
                 .planned = {},
                 .plan = {},
-                .is_dry = is_dry});
+                .is_dry = is_dry,
+                .has_times = !is_dry && !without_values()});
   }
 
   bool is_new_microbatch() {
@@ -298,9 +329,11 @@ class BudgetMechanism : public CheckpointMechanism {
   OperatorRule kept_operators_ = matrix_operators;
   StepSizes sizes_;  // of this step
 
-  // The state of a step: one of the first two is set while it is made.
+  // The state of a step: one of the first two is set while it is made. `times_` may be beside a
+  // plan.
   std::shared_ptr<Measurement> measurement_;
   const Plan* plan_ = nullptr;
+  std::optional<ForwardTimes> times_;
   std::optional<bridge::SharedMemoryLimit> limit_;
   bool met_limit_ = false;  // what threw may have been the limit
   const std::size_t* microbatch_of_step_ = nullptr;
@@ -310,6 +343,7 @@ class BudgetMechanism : public CheckpointMechanism {
   // Passed from around_gathered_unit to around_unit.
   Choice choice_ = Choice::Keep;
   std::shared_ptr<const std::size_t> place_;
+  std::optional<std::size_t> timed_place_;
 };
 
 }  // namespace ikebana::detail

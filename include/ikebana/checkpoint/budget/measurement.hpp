@@ -51,6 +51,7 @@ struct Recomputed {
   std::int64_t time_watched = 0;         ///< with each operator intercepted
   std::int64_t time_kept = 0;            ///< of the operators that Selective keeps
   std::int64_t operators = 0;
+  std::int64_t products = 0;  ///< of those that Selective keeps
   StorageSet saved_inputs;    ///< the arguments that autograd saves
   bool keeps_result = false;  ///< autograd, or Selective, keeps its result
 
@@ -70,6 +71,7 @@ struct MeasuredUnit {
   /// returned, if nothing else keeps that.
   void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered,
            const StorageSet& input, bool joins);
+  void add_times(const Recomputed& seen);
   UnitCosts result() const;
 };
 

@@ -36,6 +36,8 @@ struct UnitCosts {
   std::int64_t time = 0;        ///< of a recompute, up to the last tensor that is saved
   std::int64_t time_selective = 0;
   std::int64_t time_rest = 0;  ///< of a recompute after that
+  /// The operators of a recompute that Selective keeps, up to the last tensor that is saved.
+  std::int64_t products = 0;
 
   bool allows(Choice choice) const;
   /// The bytes that it keeps from its forward to its backward, beyond what Full keeps.
@@ -89,6 +91,10 @@ struct Prediction {
 
 /// Adds up the costs of a plan, moment by moment.
 Prediction predict(const Costs& costs, const Plan& plan);
+
+/// Costs that were measured without values, and so without times: a recompute is taken to cost the
+/// bytes that it computes.
+Costs by_bytes(Costs costs);
 
 /// The costs for a budget of activations alone: only what is kept counts, and Full keeps `full`
 /// bytes of it.

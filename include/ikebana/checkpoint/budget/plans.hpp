@@ -100,13 +100,17 @@ struct PlannedBatches {
   std::int64_t inputs = 0;  ///< bytes that Full keeps
   Costs planned;            ///< of all ranks, from which the plan was made
   Plan plan;
-  bool is_dry = false;  ///< measured without values, so that times say little
+  bool is_dry = false;  ///< measured without values
+  /// False: times stand for bytes (by_bytes), until a step by the plan has measured them.
+  bool has_times = true;
   bool has_plan = false;
   std::int64_t budget = 0, level = 0;  ///< for which the plan was made, on this rank
   Prediction predicted = {};
   std::vector<double> seconds = {};  ///< of the latest steps by this plan
 
   void note_seconds(double one);
+  /// The next step makes the plan again, with the times that `costs` now have.
+  void times_are_known() { has_times = true, has_plan = false; }
 };
 
 /// The quantity that a budget limits: the peak of a step, or the bytes kept from forward to

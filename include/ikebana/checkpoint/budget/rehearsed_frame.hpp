@@ -1,23 +1,10 @@
 #pragma once
 // A frame that measures its recompute: before it, it rehearses the recompute to the end.
 #include <ikebana/checkpoint/budget/measurement.hpp>
+#include <ikebana/checkpoint/budget/stopwatch.hpp>
 #include <ikebana/checkpoint/frame/selective_frame.hpp>
 
 namespace ikebana::detail {
-
-/// Measures nanoseconds. Waits for the device, which only measured steps do. In a step without
-/// values it reads an estimate of the time that operators of these sizes take.
-class Stopwatch {
- public:
-  explicit Stopwatch(c10::Device device) : device_(device) { restart(); }
-  void restart() { begin_ = now(); }
-  std::int64_t nanoseconds() const { return now() - begin_; }
-
- private:
-  std::int64_t now() const;
-  c10::Device device_;
-  std::int64_t begin_;
-};
 
 /// The operator mode of a rehearsal. Finds out which outputs Selective would keep, and how long it
 /// takes to compute them. Keeps none of them.
@@ -51,7 +38,7 @@ class WatchOperators : public bridge::OperatorMode {
   c10::Device device_;
   std::int64_t level_;
   Stopwatch since_begin_;
-  std::int64_t time_ = 0, time_kept_ = 0, operators_ = 0;
+  std::int64_t time_ = 0, time_kept_ = 0, operators_ = 0, products_ = 0;
   bool is_filled_ = false;
   StorageSet outputs_, written_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> kept_;  // in order

@@ -3,7 +3,6 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/fake/fake_mode.hpp>
-#include <ikebana/fake/operator_cost.hpp>
 #include <ikebana/fake/shape_rules.hpp>
 
 namespace ikebana::bridge::detail {
@@ -111,13 +110,6 @@ inline c10::Storage MetaCall::storage_of(const at::Tensor& t) {
 
 IKEBANA_INLINE void FakeTensorMode::call(OperatorCall& call) {
   const FakeOperator& op = found(call);
-  if (op.is_view || op.is_decomposed()) return on_fake(call, op);
-  OperatorCost cost(call);
-  on_fake(call, op);
-  ikebana::detail::nanoseconds_without_values += cost.nanoseconds(call);
-}
-
-IKEBANA_INLINE void FakeTensorMode::on_fake(OperatorCall& call, const FakeOperator& op) {
   if (call_on_sparse(call, op, *this)) return;
   const bool fake = takes_fake(call);
   if (op.is_view && op.writes && writes_to_own(call))

@@ -63,7 +63,13 @@ IKEBANA_INLINE void MeasuredUnit::add(const Recomputed& seen, std::int64_t begin
   raise(costs.forward_keep, begin + seen.rise_whole);
   raise(costs.keep, seen.keep), raise(costs.selective, seen.selective);
   raise(costs.result, seen.result);
+  raise(costs.products, seen.products);
   raise(sum.selective_unsaved, seen.selective_unsaved);
+  add_times(seen);
+}
+
+IKEBANA_INLINE void MeasuredUnit::add_times(const Recomputed& seen) {
+  ++recomputes;
   sum.time += seen.time, sum.time_rest += seen.time_rest;
   sum.time_watched += seen.time_watched, sum.time_kept += seen.time_kept;
   sum.operators += seen.operators;
@@ -114,7 +120,6 @@ IKEBANA_INLINE void Measurement::begin_recompute(std::size_t place) {
     units_[place].is_ordered = false;
     enter(Part::After, live_ - 1);
   }
-  ++units_[place].recomputes;
 }
 
 IKEBANA_INLINE void Measurement::end_recompute(std::size_t place, const Recomputed& seen) {

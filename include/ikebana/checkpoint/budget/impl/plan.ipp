@@ -71,6 +71,14 @@ IKEBANA_INLINE Prediction predict(const Costs& costs, const Plan& plan) {
   return all;
 }
 
+IKEBANA_INLINE Costs by_bytes(Costs costs) {
+  for (UnitCosts& unit : costs.units) {
+    unit.time = unit.keep, unit.time_rest = unit.result;
+    unit.time_selective = std::max<std::int64_t>(0, unit.keep - unit.selective);
+  }
+  return costs;
+}
+
 IKEBANA_INLINE Costs kept_alone(Costs costs, std::int64_t full) {
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min() / 4;
   for (UnitCosts& unit : costs.units) {

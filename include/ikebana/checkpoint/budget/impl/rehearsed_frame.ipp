@@ -1,18 +1,9 @@
 #pragma once
-#include <chrono>
 #include <ikebana/checkpoint/budget/rehearsed_frame.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
-#include <ikebana/detail/without_values.hpp>
 
 namespace ikebana::detail {
-
-IKEBANA_INLINE std::int64_t Stopwatch::now() const {
-  if (without_values()) return nanoseconds_without_values;
-  bridge::synchronize(device_);
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
-}
 
 IKEBANA_INLINE WatchOperators::WatchOperators(bridge::MemoryCounter& counter, c10::Device device)
     : counter_(counter), device_(device), level_(counter.now()), since_begin_(device) {
@@ -23,7 +14,8 @@ IKEBANA_INLINE void WatchOperators::call(bridge::OperatorCall& call) {
   ++operators_;
   if (is_filled_) return call.compute();
   if (call.schema().is_mutable()) return write(call);
-  if (call.name().name == "aten::_to_copy" || !matrix_operators(call)) return call.compute();
+  if (!matrix_operators(call)) return call.compute();
+  ++products_;
   StorageSet arguments;
   each_tensor(call.arguments(), [&](const at::Tensor& t) { arguments.add(t); });
   const Stopwatch since_call(device_);
@@ -54,6 +46,7 @@ IKEBANA_INLINE void WatchOperators::end_bytes(Recomputed& seen,
   seen.keeps_result = saved_results.size() > 0;
   seen.result = all_results.bytes_beyond(inputs);
   for (const Lap& one : laps_) seen.rise_whole = std::max(seen.rise_whole, one.peak);
+  seen.products = products_;
   set_selective(seen, all_saved, all_results);
   results.clear();
   seen.keep = std::max<std::int64_t>(0, counter_.now() - level_ - saved_results.bytes());
