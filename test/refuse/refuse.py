@@ -6,7 +6,7 @@
     refuse.py missing COMPILER REQUIRED                      fails if required, else is skipped
     refuse.py self                                           these checks find faulty diagnostics
 
-The programs are the arguments and the rows of recipes.txt. All are one unit per mode, so that a
+The programs are the arguments and the rows of recipes.table. All are one unit per mode, so that a
 compiler parses LibTorch once; each diagnostic is then checked with the program that it points into.
 FOLDER holds the compiler's `flags`; TORCH is a header that the build has precompiled for this
 compiler, and is left out where it does not exist.
@@ -50,7 +50,7 @@ def compile_all(compiler, folder, torch, name, programs, *arguments):
 
 
 def programs_in(table, folder):
-    """The programs of recipes.txt, each as a file in the folder."""
+    """The programs of recipes.table, each as a file in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for row in table.read_text().strip().split("\n\n")[1:]:
         name, refused, legal, *words = [line.strip() for line in row.splitlines()]
@@ -221,7 +221,7 @@ def main():
     compiler, folder, torch, *programs = rest
     folder = pathlib.Path(folder).resolve()
     programs = [pathlib.Path(p).resolve() for p in programs]
-    programs += programs_in(HERE / "recipes.txt", folder / command)
+    programs += programs_in(HERE / "recipes.table", folder / command)
     return {"refused": refused, "counterparts": counterparts}[command](
         compiler, folder, torch, programs)
 

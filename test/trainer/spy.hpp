@@ -56,9 +56,6 @@ struct Gather : Base {
   ikebana::Tensors reduce(const ikebana::Unit& unit, ikebana::Tensors gradients) {
     return this->ask("reduce(" + unit.name), gradients;
   }
-};
-template <class Base>
-struct Store : Base {
   ikebana::Tensors to_masters(const ikebana::Unit& unit, ikebana::Tensors full) {
     return this->ask("to_masters(" + unit.name), full;
   }
@@ -92,8 +89,8 @@ using Recorder = typename layered<
 template <class Axis, bool Moves>
 struct SpyBase : Recorder<Axis> {};
 template <class Axis>
-struct SpyBase<Axis, true> : layered<Recorder<Axis>, LayerOf<ikebana::GatherHooks, Gather>,
-                                     LayerOf<ikebana::StorageHooks, Store>>::type {};
+struct SpyBase<Axis, true> : layered<Recorder<Axis>, LayerOf<ikebana::StorageHooks, Gather>>::type {
+};
 
 }  // namespace test
 

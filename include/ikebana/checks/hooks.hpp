@@ -248,8 +248,8 @@ using first_never_asked_t = typename refuse::first<IKEBANA_EACH_HOOK(
   template <class M>                         \
   inline constexpr bool has_default_##name = \
       requires { requires std::is_same_v<decltype(&M::name), decltype(&Base::name)>; }
-IKEBANA_IS_DEFAULT(gather, GatherHooks);
-IKEBANA_IS_DEFAULT(begin_gather, GatherHooks);
+IKEBANA_IS_DEFAULT(gather, StorageHooks);
+IKEBANA_IS_DEFAULT(begin_gather, StorageHooks);
 IKEBANA_IS_DEFAULT(before_unit_backward, UnitBackwardHooks);
 IKEBANA_IS_DEFAULT(after_unit_backward, UnitBackwardHooks);
 #undef IKEBANA_IS_DEFAULT
@@ -260,12 +260,12 @@ inline constexpr bool is_undeclared = std::is_same_v<std::remove_cv_t<T>, Undecl
 // True if a mechanism has the hook and declares nothing, not even that it is not to be called.
 template <class M>
 inline constexpr bool forgets_to_gather = false;
-template <std::derived_from<GatherHooks> M>
+template <std::derived_from<StorageHooks> M>
 inline constexpr bool forgets_to_gather<M> =
     !has_default_gather<M> && is_undeclared<decltype(M::moves_parameters)>;
 template <class M>
 inline constexpr bool forgets_to_begin = false;
-template <std::derived_from<GatherHooks> M>
+template <std::derived_from<StorageHooks> M>
 inline constexpr bool forgets_to_begin<M> =
     !has_default_begin_gather<M> && is_undeclared<decltype(M::gathers_ahead)>;
 template <class M>

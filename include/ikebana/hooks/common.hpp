@@ -88,11 +88,11 @@ struct UnitBackwardHooks {
   /// backward.
   void after_unit_backward(const Unit&) {}
 };
-/// The base of axes that decide what a unit computes with (parameters/): `gather` turns master
-/// weights into gathered parameters, `reduce` gradients of gathered parameters into gradients of
-/// master weights. Every unit must then be run by `run` in each step, unless its policy
-/// has a field `allow_unused_units` that is true.
-struct GatherHooks {
+/// The base of axes that decide what is stored and what a unit computes with (parameters/):
+/// `to_masters` turns parameters into master weights, `gather` these into gathered parameters,
+/// `reduce` gradients of gathered parameters into gradients of master weights. Every unit must then
+/// be run by `run` in each step, unless its policy has a field `allow_unused_units` that is true.
+struct StorageHooks {
   /// Declared true by a mechanism that has these hooks; no other one is asked them. A unit then
   /// computes with what `gather` returns.
   static constexpr detail::Undeclared moves_parameters = {};
@@ -100,6 +100,9 @@ struct GatherHooks {
   static constexpr bool keeps_gathered = false;
   /// Declared true by one that has `begin_gather`.
   static constexpr detail::Undeclared gathers_ahead = {};
+  /// 4. Turns full parameters into master weights, one for each, when the trainer is made. The
+  /// tensors that it returns are stored as they are, without a copy.
+  Tensors to_masters(const Unit&, Tensors full) { return full; }
   /// 4. The unit is needed next, and `gather` is called with these tensors then: begins to copy or
   /// to receive, and does not wait for it. Not called for a unit that is not needed after all.
   void begin_gather(const Unit&, const Tensors& /*masters*/) {}
@@ -108,12 +111,6 @@ struct GatherHooks {
   /// 8. Given one gradient for each parameter, undefined if there is no gradient, returns those of
   /// the master weights. If they arrive later, they are undefined: `finish_reductions` adds them.
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
-};
-/// The base of axes that also decide what is stored.
-struct StorageHooks : GatherHooks {
-  /// 4. Turns full parameters into master weights, one for each, when the trainer is made. The
-  /// tensors that it returns are stored as they are, without a copy.
-  Tensors to_masters(const Unit&, Tensors full) { return full; }
 };
 
 namespace detail {

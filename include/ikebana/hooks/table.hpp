@@ -27,9 +27,9 @@
   F(around_unit, policy, UnitWrapperHooks, void, given)                                            \
   F(before_unit_backward, policy, UnitBackwardHooks, void, m.before_unit_backward(given.unit))     \
   F(after_unit_backward, policy, UnitBackwardHooks, void, m.after_unit_backward(given.unit))       \
-  F(gather, policy, GatherHooks, Tensors, m.gather(given.unit, given.tensors()))                   \
-  F(begin_gather, policy, GatherHooks, void, m.begin_gather(given.unit, given.tensors()))          \
-  F(reduce, policy, GatherHooks, Tensors, m.reduce(given.unit, given.tensors()))                   \
+  F(gather, policy, StorageHooks, Tensors, m.gather(given.unit, given.tensors()))                  \
+  F(begin_gather, policy, StorageHooks, void, m.begin_gather(given.unit, given.tensors()))         \
+  F(reduce, policy, StorageHooks, Tensors, m.reduce(given.unit, given.tensors()))                  \
   F(to_masters, policy, StorageHooks, Tensors, m.to_masters(given.unit, given.tensors()))          \
   F(around_phase, policy, ObserveHooks, void, given)                                               \
   F(around_body, policy, CaptureHooks, void, given)                                                \

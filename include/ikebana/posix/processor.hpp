@@ -1,5 +1,5 @@
 #pragma once
-// Facts on the processor's instructions: for 16-bit numbers, and AVX-512.
+// The processor's instructions for 16-bit numbers.
 
 namespace ikebana::detail {
 
@@ -10,9 +10,6 @@ enum class HalfKind { BF16, FP16 };
 /// `ONEDNN_MAX_CPU_ISA` of the environment does not forbid them. On other processors than x86-64,
 /// LibTorch decides.
 bool has_half_instructions(HalfKind kind);
-
-/// True if oneDNN may use AVX-512: the processor has it, and the environment does not forbid it.
-bool has_avx512_kernels();
 
 }  // namespace ikebana::detail
 

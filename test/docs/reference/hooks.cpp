@@ -107,7 +107,7 @@ struct ikebana::Mechanism<CountForwards> : ikebana::CheckpointHooks {
 };
 // end
 
-// example: PrecisionHooks, StorageHooks, axis::precision
+// example: PrecisionHooks, axis::precision
 struct DoubleMasters {
   using axis = ikebana::axis::precision;
 };
@@ -130,7 +130,7 @@ struct ikebana::Mechanism<DoubleMasters> : ikebana::PrecisionHooks {
 };
 // end
 
-// example: GatherHooks
+// example: StorageHooks
 struct MaskSmall {
   using axis = ikebana::axis::precision;
   double below = 0.01;

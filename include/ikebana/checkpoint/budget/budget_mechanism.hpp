@@ -58,7 +58,7 @@ class BudgetMechanism : public CheckpointMechanism {
     std::string text = describe_values() + "; " + plan_text(one.plan) + "; " +
                        (what == Budgeted::Peak ? "peak " : "activations ") +
                        bytes_text(one.predicted.peak);
-    if (!one.has_times) return text + ", times are not measured yet";
+    if (!one.has_times) return text;
     text += ", recomputes " + std::to_string(one.predicted.time / 1'000'000) + " ms";
     if (!one.seconds.empty())
       text += " of " + std::to_string(std::lround(1e3 * predicted_seconds(one.plan))) + " ms";
