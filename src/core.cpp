@@ -83,6 +83,7 @@
 #include <ikebana/observe/impl/memory_report.ipp>
 #include <ikebana/parameters/impl/in_place_parameters.ipp>
 #include <ikebana/parameters/impl/leaves.ipp>
+#include <ikebana/parameters/impl/prefetch_order.ipp>
 #include <ikebana/parameters/impl/stored_parameters.ipp>
 #include <ikebana/parameters/impl/unit_backward.ipp>
 #include <ikebana/parameters/impl/unit_parameters.ipp>
@@ -101,7 +102,8 @@
 #include <ikebana/precision/impl/tf32.ipp>
 #include <ikebana/ranks/impl/rank_calls.ipp>
 #include <ikebana/ranks/impl/rank_group.ipp>
-#include <ikebana/ranks/impl/step_calls.ipp>
+#include <ikebana/ranks/impl/step_opening.ipp>
+#include <ikebana/ranks/impl/step_sums.ipp>
 #include <ikebana/run/impl/dry_listener.ipp>
 #include <ikebana/run/impl/dry_step.ipp>
 #include <ikebana/run/impl/failed_unit.ipp>

@@ -12,6 +12,7 @@
 #include <ikebana/state/files/impl/json.ipp>
 #include <ikebana/state/files/impl/safetensors.ipp>
 #include <ikebana/state/files/impl/tensor_reader.ipp>
+#include <ikebana/state/files/impl/tensor_writer.ipp>
 #include <ikebana/state/impl/archive.ipp>
 #include <ikebana/state/impl/async_save.ipp>
 #include <ikebana/state/impl/save_and_load.ipp>
@@ -19,7 +20,6 @@
 #include <ikebana/state/impl/saved_trainer.ipp>
 #include <ikebana/state/impl/state_folder.ipp>
 #include <ikebana/state/impl/state_parts.ipp>
-#include <ikebana/state/impl/tensor_file.ipp>
 #include <ikebana/state/impl/weights.ipp>
 #include <ikebana/state/ranks/impl/full_state.ipp>
 #include <ikebana/state/ranks/impl/rank_files.ipp>

@@ -19,7 +19,8 @@ INTERNAL = {
     ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
     ("core/guard.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
-    ("core/around_step.hpp", "RankFailed"): "an error again, with the call and the step behind it",
+    ("ranks/report_failure.hpp", "RankFailed"):
+        "an error again, with the call and the step behind it",
     ("shard/maker/maker_model.hpp", "BadModel"):
         "the text of shard/maker/record_maker.hpp, from an operator",
     ("shard/launch/meeting.hpp", "RankFailed(refusal)"): "an error of rank 0, on the other ranks",

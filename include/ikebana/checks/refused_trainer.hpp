@@ -3,8 +3,8 @@
 #include <ikebana/checks/recipe.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
+#include <ikebana/state/files/tensor_writer.hpp>
 #include <ikebana/state/save_and_load.hpp>
-#include <ikebana/state/tensor_file.hpp>
 
 namespace ikebana {
 

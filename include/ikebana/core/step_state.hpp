@@ -1,6 +1,7 @@
 #pragma once
 // The state of a step while it is made, and what a trainer keeps between steps about its loop.
 #include <ikebana/hooks.hpp>
+#include <ikebana/ranks/step_opening.hpp>
 #include <ikebana/run/dry_listener.hpp>
 #include <optional>
 

@@ -6,6 +6,7 @@
 #include <ikebana/hooks/non_finite.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
+#include <ikebana/ranks/step_sums.hpp>
 #include <optional>
 
 namespace ikebana::detail {

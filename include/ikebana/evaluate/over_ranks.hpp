@@ -2,7 +2,7 @@
 // Keeps the ranks of an evaluation together: each evaluates its own batches, and the result is that
 // of all.
 #include <ikebana/evaluate/loss_sums.hpp>
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/ranks/rank_group.hpp>
 
 namespace ikebana::detail {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The methods of a trainer, a loader and options that `fit` calls, without their types.
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/ranks/step_opening.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/saved_trainer.hpp>
 

@@ -4,7 +4,7 @@
 // public one in hooks.hpp; the numbers are the steps of step.hpp.
 #include <exception>
 #include <ikebana/hooks/common.hpp>
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/ranks/rank_group.hpp>
 #include <optional>
 #include <span>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Work that every rank does by itself, and that counts only if it succeeds on all.
 #include <ikebana/detail/message.hpp>
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/ranks/rank_group.hpp>
 
 namespace ikebana::detail {
 

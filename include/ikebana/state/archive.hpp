@@ -2,6 +2,7 @@
 // The interface by which the parts of a trainer save, check and load what they keep.
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/state/entry_names.hpp>
 #include <limits>
 #include <map>
 #include <set>
@@ -56,13 +57,6 @@ inline constexpr NumberRange ordered_range{-std::numeric_limits<double>::infinit
 /// `state(Archive&)`, for all modes.
 class Archive {
  public:
-  /// The prefix of all names but the model's own.
-  static constexpr const char* reserved_prefix = "ikebana.";
-  /// The prefix of the sections of parts that are saved beside the trainer.
-  static constexpr const char* parts_prefix = "parts.";
-  /// The prefix of the names of trained weights, in a state that also has averaged weights.
-  static constexpr const char* trained_prefix = "ikebana.trained.";
-
   /// The action on each value that a part lists. Save puts it into the state. Plan reads names
   /// alone and notes the rows that Load will need. Check records what does not fit, and changes
   /// nothing. Load sets the value. Undo loads what the same parts saved in this process, after
@@ -77,7 +71,9 @@ class Archive {
   /// Names from here on are the model's own.
   void begin_model() { prefix_.clear(); }
   /// Names from here on begin with `ikebana.<section>.`.
-  void begin_section(const std::string& section) { prefix_ = reserved_prefix + section + "."; }
+  void begin_section(const std::string& section) {
+    prefix_ = detail::EntryNames::reserved_prefix + section + ".";
+  }
   /// Begins the section of one of the trainer's policies.
   void begin_policy(const std::string& name);
   /// Within `f`, names also begin with `<name>.`: `f` lists a part of a part.

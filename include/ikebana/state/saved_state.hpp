@@ -3,7 +3,7 @@
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/files/tensor_reader.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/files/tensor_writer.hpp>
 
 namespace ikebana {
 

@@ -78,7 +78,7 @@ IKEBANA_INLINE void archive_buffers(Archive& archive, const torch::nn::Module& m
   const auto buffers = model.named_buffers();
   for (const auto& item : each_once(buffers)) archive.tensor(item.key(), item.value());
   for (const std::string& name : later_names(buffers))  // older states have them, too
-    archive.ignore(name), archive.ignore(Archive::trained_prefix + name);
+    archive.ignore(name), archive.ignore(detail::EntryNames::trained_prefix + name);
 }
 
 }  // namespace ikebana::detail

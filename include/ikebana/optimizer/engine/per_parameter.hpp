@@ -4,7 +4,7 @@
 // step is rejected.
 #include <ikebana/optimizer/engine/cut_parameter.hpp>
 #include <ikebana/optimizer/engine/grouped.hpp>
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/ranks/step_sums.hpp>
 
 namespace ikebana::detail {
 

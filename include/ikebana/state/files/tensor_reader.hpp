@@ -5,7 +5,7 @@
 #include <ikebana/state/files/crc32.hpp>
 #include <ikebana/state/files/json.hpp>
 #include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/files/tensor_writer.hpp>
 
 namespace ikebana {
 

@@ -17,7 +17,7 @@ inline constexpr const char* no_average = "is an average of weights, and this re
 /// else an empty text. The names of `policies`, the trainer's own, may contain dots.
 inline std::string section_of(const std::string& problem,
                               const std::vector<std::string>& policies) {
-  const std::string begin = std::string("`") + Archive::reserved_prefix;
+  const std::string begin = std::string("`") + detail::EntryNames::reserved_prefix;
   if (!problem.starts_with(begin)) return {};
   const std::string name = problem.substr(begin.size());
   for (const auto& policy : policies)
@@ -43,7 +43,7 @@ inline std::string take_other_policies(std::vector<std::string>& problems,
   auto is_due_to_policy = [&](const std::string& problem) {
     const std::string section = section_of(problem, policies);
     if (section.empty()) return false;
-    const std::string prefix = Archive::reserved_prefix + section + ".";
+    const std::string prefix = detail::EntryNames::reserved_prefix + section + ".";
     const auto first = state.lower_bound(prefix);
     const bool is_saved = first != state.end() && first->first.starts_with(prefix);
     const bool is_own = std::find(policies.begin(), policies.end(), section) != policies.end();
@@ -128,7 +128,7 @@ IKEBANA_INLINE at::Tensor* Archive::checked_copy(const std::string& name) {
 
 IKEBANA_INLINE bool Archive::evaluated(const std::string& name, at::Tensor& t,
                                        const at::Tensor& like) {
-  const std::string trained = trained_prefix + name;
+  const std::string trained = detail::EntryNames::trained_prefix + name;
   if (mode_ != Mode::Save && !dict_.count(trained))
     return mode_ == Mode::Load && (t.reset(), false);
   if (mode_ == Mode::Save && t.defined())
@@ -213,7 +213,7 @@ IKEBANA_INLINE const at::Tensor* Archive::find(const std::string& name, at::IntA
 }
 
 IKEBANA_INLINE std::string Archive::stored_name(const std::string& name) const {
-  const std::string trained = trained_prefix + name;
+  const std::string trained = detail::EntryNames::trained_prefix + name;
   return prefix_.empty() && dict_.count(trained) ? trained : name;
 }
 
@@ -236,8 +236,10 @@ IKEBANA_INLINE void Archive::put_back(const std::string& name, const at::Tensor&
 
 IKEBANA_INLINE void Archive::add_unused(const std::string& name) {
   const std::string quoted = "`" + name + "` ";
-  if (dict_.count(trained_prefix + name)) return problems_.push_back(quoted + detail::no_average);
-  if (!name.starts_with(std::string(reserved_prefix) + parts_prefix))
+  if (dict_.count(detail::EntryNames::trained_prefix + name))
+    return problems_.push_back(quoted + detail::no_average);
+  if (!name.starts_with(std::string(detail::EntryNames::reserved_prefix) +
+                        detail::EntryNames::parts_prefix))
     return problems_.push_back(quoted + "belongs to no part of this trainer");
   if (ignores_parts_) return;
   problems_.push_back(
@@ -246,8 +248,9 @@ IKEBANA_INLINE void Archive::add_unused(const std::string& name) {
 }
 
 IKEBANA_INLINE void Archive::put(const std::string& name, at::Tensor t) {
-  if (prefix_.empty() && name.starts_with(reserved_prefix))
-    throw BadModel("state: the model's `" + name + "` begins with `" + reserved_prefix +
+  if (prefix_.empty() && name.starts_with(detail::EntryNames::reserved_prefix))
+    throw BadModel("state: the model's `" + name + "` begins with `" +
+                   detail::EntryNames::reserved_prefix +
                    "`, which is reserved for what is not the model's. Register it under another "
                    "name.");
   note_rows(prefix_ + name);

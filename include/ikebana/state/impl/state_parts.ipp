@@ -12,7 +12,7 @@ IKEBANA_INLINE void StateParts::append(const StateParts& others) {
 
 IKEBANA_INLINE void StateParts::state(Archive& archive) const {
   for (const auto& [name, visit] : parts_)
-    archive.begin_section(Archive::parts_prefix + name), visit(archive);
+    archive.begin_section(detail::EntryNames::parts_prefix + name), visit(archive);
   if (ignores_others_) archive.ignore_parts();
 }
 

@@ -178,7 +178,7 @@ IKEBANA_INLINE UnmatchedWeights WeightLoader::load(torch::nn::Module& module,
 }
 
 IKEBANA_INLINE bool WeightLoader::is_of_model(const std::string& name) {
-  return !name.starts_with(Archive::reserved_prefix);
+  return !name.starts_with(detail::EntryNames::reserved_prefix);
 }
 
 IKEBANA_INLINE void WeightLoader::skip(
@@ -210,7 +210,7 @@ IKEBANA_INLINE void WeightLoader::match(const std::string& name, const at::Tenso
   if (entry == file_.end()) return;
   used_.insert(key);
   if (!options_.averaged)
-    if (auto trained = file_.find(Archive::trained_prefix + key); trained != file_.end())
+    if (auto trained = file_.find(detail::EntryNames::trained_prefix + key); trained != file_.end())
       entry = trained;
   found_.insert(impl);
   const at::Tensor& from = entry->second;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/files/tensor_writer.hpp>
 #include <optional>
 #include <string>
 #include <vector>

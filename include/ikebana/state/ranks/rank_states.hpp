@@ -6,7 +6,7 @@
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/files/tensor_writer.hpp>
 
 namespace ikebana {
 

@@ -3,7 +3,7 @@
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/crc32.hpp>
 #include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/files/tensor_writer.hpp>
 
 namespace ikebana::detail {
 
