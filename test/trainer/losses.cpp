@@ -206,6 +206,8 @@ TEST_CASE("losses: the joined rows of a Ragged are compared, whatever its microb
 
 namespace test::losses_refused {
 
+namespace nn = torch::nn;
+
 struct Batch {
   at::Tensor input, target;
 };

@@ -152,6 +152,36 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
   at::empty({2 * low}, at::kByte);
 }
 
+/// Trains at the smallest budget, by a plan that is made without values, and without a checkpoint.
+template <class... Policies>
+void check_smallest() {
+  const at::Tensor input = rows();
+  Trainer<Bench, AdamW, Policies...> plain(chain(8));
+  Bench model = chain(8);
+  bridge::MemoryCounter counter(at::kCPU);
+  Trainer<Bench, AdamW, Word, Policies...> trainer(model, Word{.bytes = counter.now() + KiB(64)});
+  const std::int64_t low =
+      least_of(test::message_of<OutOfMemory>([&] { trainer.step(input); })) + KiB(1);
+  trainer.template get<Word>().bytes = low;
+  for (int i = 0; i < 4; ++i) {
+    counter.reset_peak();
+    CHECK(trainer.step(input).mean() == plain.step(input).mean());
+    CHECK(counter.peak() <= low);
+    const auto& planned = trainer.template mechanism<Word>().planned();
+    CHECK(planned.is_dry);
+    CHECK(planned.has_times);
+    CHECK(planned.has_plan == (i > 0));  // the first step's times make a plan of the second
+  }
+  CHECK(test::same_bits(parameters_of(trainer.model()), parameters_of(plain.model())));
+}
+
+TEST_CASE("budget: a plan that is made without values changes no bit") {
+  check_smallest<>();
+  check_smallest<Accumulate<2>>();
+  check_smallest<Precision<BF16>>();
+  check_smallest<Precision<FP16>, ClipGradNorm>();
+}
+
 /// Reads a value, so that it cannot be run without values.
 struct ReadingImpl : torch::nn::Module {
   torch::nn::Linear layer{64, 64};
