@@ -157,15 +157,17 @@ template <class... Policies>
 void check_smallest() {
   const at::Tensor input = rows();
   Trainer<Bench, AdamW, Policies...> plain(chain(8));
+  Tensors means;
+  for (int i = 0; i < 4; ++i) means.push_back(plain.step(input).mean());
   Bench model = chain(8);
   bridge::MemoryCounter counter(at::kCPU);
   Trainer<Bench, AdamW, Word, Policies...> trainer(model, Word{.bytes = counter.now() + KiB(64)});
   const std::int64_t low =
       least_of(test::message_of<OutOfMemory>([&] { trainer.step(input); })) + KiB(1);
   trainer.template get<Word>().bytes = low;
-  for (int i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < means.size(); ++i) {
     counter.reset_peak();
-    CHECK(test::same_bits(trainer.step(input).mean(), plain.step(input).mean()));
+    CHECK(test::same_bits(trainer.step(input).mean(), means[i]));
     CHECK(counter.peak() <= low);
     const auto& planned = trainer.template mechanism<Word>().planned();
     CHECK(planned.is_dry);
