@@ -10,10 +10,6 @@
 
 namespace ikebana::detail {
 
-/// Ends a step before its first forward, on all ranks, since no rank has a batch any more. This is
-/// no error.
-struct AllRanksEnded {};
-
 [[noreturn]] void refuse_no_microbatch();
 
 /// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs. With

@@ -1,6 +1,7 @@
 #pragma once
 // Reports to the other ranks that this one throws, in a step or in another call of all ranks.
 #include <ikebana/ranks/all_or_none.hpp>
+#include <ikebana/ranks/step_opening.hpp>
 
 namespace ikebana::detail {
 

@@ -40,6 +40,10 @@ struct StepOpening {
 
 namespace detail {
 
+/// Ends a step before its first forward, on all ranks, since no rank has a batch any more. This is
+/// no error.
+struct AllRanksEnded {};
+
 /// The numbers of a rank, as the bytes that it sends.
 struct OpeningNumbers {
   std::int64_t step, microbatches, counts;
