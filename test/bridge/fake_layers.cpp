@@ -202,7 +202,8 @@ const std::vector<Case> layers_5 = {
 
 TEST_CASE("fake tensors: operators of layers have the layouts and the memory of real ones") {
   CHECK(faults_of(joined({layers_1, layers_2, layers_3, layers_4, layers_5}),
-                  ikebana::bridge::detail::layer_shape_rules) == "");
+                  ikebana::bridge::detail::layer_shape_rules,
+                  ikebana::bridge::detail::scratch_rules) == "");
 }
 
 }  // namespace

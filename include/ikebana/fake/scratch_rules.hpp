@@ -1,7 +1,8 @@
 #pragma once
 // The memory that kernels of the CPU allocate for themselves and free again, where a training may
 // have its peak then: what oneDNN copies to a layout of its own for the gradients of a convolution
-// and for a recurrent layer. Measured; other kernels need less.
+// and for a recurrent layer. What others allocate is not counted, as for a convolution in FP64: no
+// training that was measured has its peak there.
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/fake/shape.hpp>
 

@@ -98,7 +98,7 @@ TEST_CASE("budget: where no plan is within it, the error has the smallest that w
                        "Checkpoint<Budget<>>: bytes is 0; it must be 1 or more"));
 }
 
-/// Every other unit computes 40 times as much, and keeps one tensor more.
+/// Every other unit computes 200 operators more, and keeps one tensor more.
 Bench uneven_chain() {
   std::vector<Work> works;
   for (std::size_t i = 0; i < 8; ++i)

@@ -14,6 +14,7 @@
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/run/dry_step.hpp>
+#include <new>
 #include <typeindex>
 
 namespace ikebana::detail {
@@ -222,7 +223,10 @@ class BudgetMechanism : public CheckpointMechanism {
     level_ = counter_->now() + grows;
     const auto begin = std::chrono::steady_clock::now();
     Report report = next();
-    end_measured_or_planned(report, begin);
+    try {
+      end_measured_or_planned(report, begin);
+    } catch (const std::bad_alloc&) {  // the step is made; a later one measures again
+    }
     return report;
   }
   /// Measures the step on tensors without memory. Returns how many bytes more later steps begin
@@ -258,8 +262,8 @@ class BudgetMechanism : public CheckpointMechanism {
           outputs.defined() ? static_cast<std::int64_t>(outputs.storage().nbytes()) : 0);
       add_plan(costs(), measurement_->inputs(), /*is_dry=*/false);
     } else if (times_) {
-      PlannedBatches& present = plans_.present();
-      if (times_->add_to(present.costs, kind())) present.times_are_known();
+      Costs costs = plans_.present().costs;
+      if (times_->add_to(costs, kind())) plans_.present().take_times(std::move(costs));
     } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       plans_.present().note_seconds(seconds.count());

@@ -109,8 +109,8 @@ struct PlannedBatches {
   std::vector<double> seconds = {};  ///< of the latest steps by this plan
 
   void note_seconds(double one);
-  /// The next step makes the plan again, with the times that `costs` now have.
-  void times_are_known() { has_times = true, has_plan = false; }
+  /// Takes costs with measured times, with which the next step makes the plan again.
+  void take_times(Costs timed) { costs = std::move(timed), has_times = true, has_plan = false; }
 };
 
 /// The quantity that a budget limits: the peak of a step, or the bytes kept from forward to
