@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--transformers", action="store_true", help="those of transformers instead")
     parser.add_argument("--pretrained", help="SmolLM2 as scripts/gguf_to_safetensors.py writes it")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=UserWarning)
     given.folder.mkdir(parents=True, exist_ok=True)
