@@ -40,6 +40,7 @@ class Case:
     kwargs: tuple = ()  # inputs that are given by name
     decomposed: bool = False
     long: bool = False  # not a part of `ctest`
+    half: bool = True  # also trained in BF16
     steps: int = 50
 
 
@@ -97,7 +98,8 @@ CASES = {
     "gpt": Case(models.GPT, lambda: tokens(64, 8, 16), "cross_entropy.last",
                 [{0: ROWS, 1: Dim("length", min=2, max=16)}]),
     "resnet": Case(models.ResNet, lambda: images(8, 16, 5), "cross_entropy", in_order(1)),
-    "lstm": Case(models.Tagger, lambda: tagged(8, 9), "cross_entropy.last", in_order(1)),
+    "lstm": Case(models.Tagger, lambda: tagged(8, 9), "cross_entropy.last", in_order(1),
+                 half=False),
     "vit": Case(models.ViT, lambda: images(8, 16, 5), "cross_entropy", in_order(1)),
     "vae": Case(models.VAE, lambda: {"images": torch.rand(8, 1, 8, 8)}, INSIDE, in_order(1)),
     "mlp": Case(models.MLP, lambda: {"input": numbers(16, 16), "target": numbers(16, 16)}, "mse",
@@ -114,7 +116,7 @@ CASES = {
                    [{0: ROWS, 1: Dim("length", min=2, max=64)}], long=True),
     "regions": Case(models.Regions, lambda: columns(8, 16, 4), "cross_entropy", in_order(1),
                     long=True),
-    "masked": Case(models.Masked, lambda: masked(8), INSIDE, in_order(2), long=True),
+    "masked": Case(models.Masked, lambda: masked(8), INSIDE, in_order(2), half=False, long=True),
     "windowed": Case(
         models.Windowed, lambda: {"x": numbers(8, 11, 8), "target": below(3, 8)}, "cross_entropy",
         [{0: ROWS, 1: Dim("length", min=5, max=64)}], long=True),

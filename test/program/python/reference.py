@@ -4,11 +4,15 @@ Usage: reference.py FOLDER [--long] [--transformers [--pretrained FOLDER]] [NAME
 cases.py, by default those that are not long, or of transformers_cases.py, it writes
     FOLDER/NAME.pt2          the graphs "train" and "eval", with the weights of the beginning
     FOLDER/NAME.safetensors  the batches, the loss of each step, the weights and buffers of the end,
-                             and the loss of held-out batches before and after
+                             and the loss of held-out batches before and after; the same
+                             training under autocast in BF16
 and for those of SINGLE also FOLDER/NAME.train.pt2 and NAME.eval.pt2, which hold one graph.
 """
 
 import argparse
+import contextlib
+import copy
+import functools
 import pathlib
 import sys
 import warnings
@@ -24,6 +28,7 @@ HELD_OUT = 3
 SEED = {"model": 3, "batches": 5, "training": 11, "evaluation": 13}
 SINGLE = ("vit", "normed", "lstm")
 LEARNING_RATE = 1e-3
+BF16 = functools.partial(torch.autocast, "cpu", torch.bfloat16)
 
 
 def evaluated(case, model, batches):
@@ -41,7 +46,7 @@ def evaluated(case, model, batches):
     return (total / count).item()
 
 
-def train(case, model, batches):
+def train(case, model, batches, autocast=contextlib.nullcontext):
     """The loss of each step, as a user trains."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
     model.train()
@@ -49,7 +54,8 @@ def train(case, model, batches):
     losses = []
     for batch in batches:
         args, kwargs = cases.inputs_of(case, batch)
-        loss, _, _ = cases.loss_of(case, model(*args, **kwargs), batch)
+        with autocast():
+            loss, _, _ = cases.loss_of(case, model(*args, **kwargs), batch)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -89,6 +95,10 @@ def write(name, case, folder):
     batches = [case.draw() for _ in range(case.steps)]
     held_out = [case.draw() for _ in range(HELD_OUT)]
     file = named("batch", batches) | named("held_out", held_out)
+    if case.half:
+        half = copy.deepcopy(model)
+        file["half.losses"] = torch.tensor(train(case, half, batches, BF16), dtype=torch.float64)
+        file |= {f"half.final.{name}": x for name, x in state(half).items()}
     before = evaluated(case, model, held_out)
     losses = train(case, model, batches)
     file |= {f"final.{name}": x for name, x in state(model).items()}

@@ -59,5 +59,5 @@ def found(folder=None):
         given["smollm2"] = cases.Case(
             functools.partial(pretrained, folder), lambda: windows(49152, 2, 32),
             "cross_entropy.last", {"input_ids": {0: cases.ROWS}}, output="logits",
-            kwargs=("input_ids",), steps=10)
+            kwargs=("input_ids",), half=False, steps=10)
     return given
