@@ -27,6 +27,8 @@ class Json {
 
   /// If `mark` comes next, skips it and returns true.
   bool skip_if(char mark);
+  /// Returns true if `mark` comes next.
+  bool is_next(char mark);
   void expect(char mark, const char* where);
   void expect_end(const char* where);
   /// Calls `member(key)` for each member of an object; `member` must read the value.

@@ -13,9 +13,13 @@ namespace ikebana::detail {
 
 inline constexpr std::uint64_t max_integer = std::numeric_limits<std::int64_t>::max();
 
-IKEBANA_INLINE bool Json::skip_if(char mark) {
+IKEBANA_INLINE bool Json::is_next(char mark) {
   skip_space();
-  if (at_end() || text_[at_] != mark) return false;
+  return !at_end() && text_[at_] == mark;
+}
+
+IKEBANA_INLINE bool Json::skip_if(char mark) {
+  if (!is_next(mark)) return false;
   ++at_;
   return true;
 }
