@@ -1,0 +1,67 @@
+#pragma once
+// A graph as one list of instructions, with what each does besides computing.
+#include <ikebana/program/operand.hpp>
+
+namespace ikebana::detail::pt2 {
+
+/// A parameter, a buffer or a constant tensor of the program, by its name.
+struct AttributeName {
+  GraphInput::Kind kind = GraphInput::Kind::Parameter;
+  std::string name;
+};
+
+/// A value of a graph.
+struct Value {
+  std::string name;
+  bool is_number = false;
+  bool is_input = false;
+  Slot root = no_slot;       ///< the value whose memory it is a view of, or itself
+  Slot attribute = no_slot;  ///< the attribute whose memory it is a view of
+};
+
+/// What an instruction does besides making its results.
+struct Effects {
+  bool draws = false;            ///< random numbers
+  bool writes = false;           ///< in place, to a value or an attribute
+  std::vector<Slot> values;      ///< roots of the values that it writes to
+  std::vector<Slot> attributes;  ///< that it writes to
+};
+
+/// The new value of a buffer, in a graph without writes in place.
+struct WriteBack {
+  Slot attribute = no_slot;
+  Operand value;
+  bool only_training = false;
+};
+
+/// An output of the whole program.
+struct Output {
+  Operand operand;
+  bool is_tensor = false;
+};
+
+/// The mode of a program: what in it depends on whether it trains.
+struct ModeFacts {
+  std::vector<std::string> training_forms;    ///< operators in the form of training
+  std::vector<std::string> evaluation_forms;  ///< operators in the form of evaluation
+  std::vector<std::string> written;           ///< buffers of which evaluation is unknown
+};
+
+struct CompiledGraph {
+  std::vector<Instruction> instructions;
+  std::vector<Effects> effects;                   ///< of each instruction
+  std::vector<std::vector<GraphModule>> modules;  ///< of each instruction, outermost first
+  std::vector<Value> values;                      ///< by slot
+  std::vector<Scope> scopes;
+  std::vector<AttributeName> attributes;
+  std::vector<Slot> inputs;  ///< slots of what forward is given
+  std::vector<Output> outputs;
+  std::vector<WriteBack> write_backs;
+  ModeFacts mode;
+};
+
+/// Whether one graph serves training and evaluation, and its operators are switched, or each has a
+/// graph, which is run as it was exported.
+enum class Modes { Switched, AsExported };
+
+}  // namespace ikebana::detail::pt2

@@ -1,0 +1,81 @@
+#pragma once
+// Cuts a compiled graph into units: the nodes of one module become one call, whose inputs and
+// outputs are the values that cross.
+#include <ikebana/program/compiled_graph.hpp>
+
+namespace ikebana::detail::pt2 {
+
+/// The path of a module, of whichever of its calls.
+inline std::string path_of_call(const std::string& call) { return call.substr(0, call.find('@')); }
+inline bool is_below(const std::string& name, const std::string& path) {
+  return name.size() > path.size() && name.starts_with(path) && name[path.size()] == '.';
+}
+
+/// Calls `f(operand kind, slot)` for the values and attributes that an instruction uses.
+template <class F>
+void each_used(const Instruction& instruction, F&& f) {
+  for (const Operand& operand : instruction.operands) {
+    if (operand.kind == Operand::Kind::Value) f(false, operand.slot);
+    if (operand.kind == Operand::Kind::Attribute) f(true, operand.slot);
+    for (const ListElement& element : operand.elements)
+      if (element.slot != no_slot) f(element.is_attribute, element.slot);
+  }
+}
+template <class F>
+void each_made(const Instruction& instruction, F&& f) {
+  for (const Result& result : instruction.results) {
+    if (result.slot != no_slot) f(result.slot);
+    for (Slot slot : result.elements) f(slot);
+  }
+}
+
+/// Puts the instructions of each unit side by side, as far as their results allow.
+class UnitCutter {
+ public:
+  explicit UnitCutter(const CompiledGraph& graph) : graph_(graph) {
+    for (std::size_t i = 0; i < graph.instructions.size(); ++i) order_.push_back({{i}, ""});
+  }
+
+  /// Makes the calls of a module one item each. Returns why that cannot be; empty if it was done.
+  IKEBANA_INLINE std::string join(const std::string& path);
+
+  /// Some instructions: those of one call of a unit, or a single one.
+  struct Item {
+    std::vector<std::size_t> instructions;
+    std::string unit;  ///< its path, or empty
+  };
+  const std::vector<Item>& order() const { return order_; }
+
+ private:
+  IKEBANA_INLINE std::string join_call(const std::string& call);
+  IKEBANA_INLINE std::string attributes_problem(const std::string& path) const;
+  IKEBANA_INLINE bool belongs(std::size_t instruction, const std::string& call) const;
+  IKEBANA_INLINE std::string writes_problem(const std::vector<std::size_t>& own,
+                                            const std::string& path) const;
+  template <class F>
+  void each_slot(const Item& item, bool made, F&& f) const;
+
+  const CompiledGraph& graph_;
+  std::vector<Item> order_;
+};
+
+/// A module that could not become a unit, and why.
+struct NoUnit {
+  std::string path, reason;
+};
+
+/// The modules that are units: those whose path matches `pattern`, or, if that is empty, all of a
+/// class that the model has several of, the outermost ones. A built-in layer of PyTorch is one only
+/// if a pattern names it.
+std::vector<std::string> candidates(const CompiledGraph& graph, const std::string& pattern);
+
+/// Which of these modules can be computed by one call each. Adds to `reasons` those that cannot.
+std::vector<std::string> separable(const CompiledGraph& graph,
+                                   const std::vector<std::string>& paths,
+                                   std::vector<NoUnit>& reasons);
+
+}  // namespace ikebana::detail::pt2
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/impl/cut_units.ipp>
+#endif

@@ -1,0 +1,20 @@
+#pragma once
+// What an operator does besides computing its results: random numbers, writes in place, views, and
+// what it computes differently in training and in evaluation.
+#include <ikebana/program/compiled_graph.hpp>
+
+namespace ikebana::detail::pt2 {
+
+/// Switches what an operator computes in training and in evaluation: dropout and norms. A norm
+/// without running statistics computes the same in both. Notes the form that the graph has.
+void switch_mode(CompiledGraph& graph, Instruction& instruction);
+/// Notes which results share the memory of an argument, as the schema says.
+void follow_views(CompiledGraph& graph, const Instruction& instruction);
+/// The effects of an operator. Throws Refusal for a write that a program must not make.
+Effects effects_of(CompiledGraph& graph, Instruction& instruction, Modes modes);
+
+}  // namespace ikebana::detail::pt2
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/impl/effects.ipp>
+#endif

@@ -1,0 +1,104 @@
+#pragma once
+// A graph of torch.export as its file has it: nodes that name their operator, and arguments that
+// name the values they use. Nothing in it is checked against operators yet.
+#include <cstdint>
+#include <ikebana/detail/torch.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+struct ProgramGraph;
+
+/// One element of an argument: a value by name, or a constant.
+struct GraphElement {
+  std::string name;      ///< of a value; empty for a constant
+  c10::IValue constant;  ///< None, a number or a boolean
+};
+
+/// An argument of a node, or one of its results.
+struct GraphArgument {
+  /// A constant of any type; one value; a list of values and numbers; a graph of a higher-order
+  /// operator; what this library does not read, by its kind.
+  enum class Form { Constant, Value, List, Graph, Unknown };
+  std::string name;                    ///< the parameter of the operator's schema
+  std::string kind;                    ///< as the file has it: `as_tensor`
+  Form form = Form::Unknown;           ///< what it holds
+  c10::IValue constant = {};           ///< of a Constant
+  std::vector<GraphElement> elements;  ///< one of a Value, all of a List
+  std::shared_ptr<ProgramGraph> graph = {};
+};
+
+/// A call of a module within which a node lies.
+struct GraphModule {
+  std::string path;  ///< `blocks.0`; of a second call of the same module `blocks.0@1`
+  std::string type;  ///< its class in Python
+};
+
+/// A call of an operator.
+struct GraphNode {
+  std::string target;                  ///< `torch.ops.aten.linear.default`
+  std::vector<GraphArgument> inputs;   ///< by name; of a higher-order operator by position
+  std::vector<GraphArgument> outputs;  ///< values that it makes
+  std::vector<GraphModule> modules;    ///< outermost first, without the whole model
+};
+
+/// A size: a number, or an expression of symbols as sympy writes it, such as
+/// `Symbol('s0', positive=True, integer=True)`.
+struct GraphSize {
+  std::int64_t number = 0;  ///< if `expression` is empty
+  std::string expression;   ///< otherwise
+};
+
+/// What the file says of a tensor, whose fields it checks before they are used.
+struct GraphTensor {
+  at::ScalarType dtype = at::kFloat;
+  std::vector<GraphSize> sizes, strides;
+  GraphSize offset;
+  bool requires_grad = false;
+  c10::Device device = at::kCPU;
+  bool is_strided = true;
+};
+
+struct ProgramGraph {
+  std::vector<GraphArgument> inputs, outputs;
+  std::vector<GraphNode> nodes;
+  std::map<std::string, GraphTensor> tensors;  ///< by the name of the value
+};
+
+/// Where an input of a graph comes from.
+struct GraphInput {
+  enum class Kind { User, Constant, Parameter, Buffer, TensorConstant, Unknown };
+  Kind kind = Kind::Unknown;
+  std::string value;       ///< its name in the graph
+  std::string name;        ///< of the parameter, buffer or constant; of an unknown kind, the kind
+  bool persistent = true;  ///< of a buffer
+};
+
+/// Where an output of a graph goes.
+struct GraphOutput {
+  enum class Kind { User, BufferMutation, Unknown };
+  Kind kind = Kind::Unknown;
+  GraphArgument argument;
+  std::string name;  ///< of the buffer; of an unknown kind, the kind
+};
+
+/// The smallest and the largest value of a symbol.
+struct SymbolRange {
+  std::int64_t min = 0, max = std::numeric_limits<std::int64_t>::max();
+};
+
+/// One model of an archive: models/NAME.json.
+struct ProgramModel {
+  ProgramGraph graph;
+  std::vector<GraphInput> inputs;
+  std::vector<GraphOutput> outputs;
+  std::map<std::string, SymbolRange> ranges;  ///< by symbol
+  std::string input_tree, output_tree;        ///< pytree's specifications; empty if not given
+  std::vector<std::string> input_names;       ///< of forward's parameters; empty if not given
+  std::string torch_version;                  ///< that wrote it
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,312 @@
+#pragma once
+#include <algorithm>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/program/module.hpp>
+#include <ostream>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE std::string program_name(const std::string& path) {
+  std::string name;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const std::size_t end = path.find("\"]", i);
+    if (path.compare(i, 2, "[\"") == 0 && end != std::string::npos) {
+      name += (name.empty() ? "" : ".") + path.substr(i + 2, end - i - 2);
+      i = end + 1;
+    } else {
+      name += path[i] == '<' ? '[' : path[i] == '>' ? ']' : path[i];
+    }
+  }
+  return name;
+}
+
+namespace pt2 {
+
+/// Values as units take them.
+IKEBANA_INLINE ProgramValues to_unit(Values values) {
+  ProgramValues result;
+  for (c10::IValue& value : values) {
+    if (value.isInt()) result.numbers.emplace_back(value.toInt());
+    else if (value.isDouble()) result.numbers.emplace_back(value.toDouble());
+    else if (value.isBool()) result.numbers.emplace_back(value.toBool());
+    else result.tensors.push_back(value.isNone() ? at::Tensor() : std::move(value).toTensor());
+  }
+  return result;
+}
+/// Values as instructions take them; `is_number` says which of them are numbers.
+IKEBANA_INLINE Values from_unit(const ProgramValues& values, const std::vector<bool>& is_number) {
+  Values result;
+  result.reserve(is_number.size());
+  std::size_t tensor = 0, number = 0;
+  for (const bool is : is_number) {
+    if (is) std::visit([&](auto n) { result.emplace_back(n); }, values.numbers.at(number++));
+    else result.emplace_back(values.tensors.at(tensor++));
+  }
+  return result;
+}
+
+IKEBANA_INLINE Values no_units(std::size_t, Values) {
+  throw Error("Program: a unit has a unit. Report this as a defect of ikebana.");
+}
+
+}  // namespace pt2
+}  // namespace ikebana::detail
+
+namespace ikebana {
+
+IKEBANA_INLINE ProgramValues ProgramUnitImpl::forward(const ProgramValues& inputs) {
+  using namespace detail::pt2;
+  const Code& code = code_->graphs.at(inputs.graph);
+  const UnitPiece& unit = code.plan.units.at(inputs.call);
+  Interpreter interpreter(unit.piece, code.plan.scopes, code.attributes, code_->device,
+                          is_training(), no_units);
+  interpreter.run(from_unit(inputs, unit.piece.input_is_number));
+  return to_unit(interpreter.outputs());
+}
+
+IKEBANA_INLINE const at::Tensor& ProgramOutputs::at(const std::string& name) const {
+  std::string names;
+  for (const ProgramOutput& output : *this) {
+    if (output.name == name) return output.tensor;
+    names += (names.empty() ? "`" : ", `") + detail::escaped(output.name) + "`";
+  }
+  throw BadValue("Program: no output is called `" + detail::escaped(name) + "`; it has " +
+                 (names.empty() ? "no tensors" : names) + ". Use one of these names.");
+}
+
+IKEBANA_INLINE bool ProgramOutputs::has(const std::string& name) const {
+  return std::any_of(begin(), end(), [&](auto& output) { return output.name == name; });
+}
+
+IKEBANA_INLINE ProgramImpl::ProgramImpl(detail::pt2::ProgramFile file,
+                                        const ProgramOptions& options)
+    : code_(std::make_shared<detail::pt2::ProgramCode>()), options_(options) {
+  detail::pt2::ProgramUnits found;
+  code_->graphs = compile_program(file, options, found);
+  unit_names_ = std::move(found.paths);
+  not_units_ = std::move(found.others);
+  make_modules(file);
+  for (detail::pt2::NamedModel& model : file.models) texts_.push_back(std::move(model.text));
+  const auto& mode = code_->graphs[0].plan.mode;
+  if (file.models.size() == 1 && !mode.evaluation_forms.empty() && mode.training_forms.empty())
+    eval();
+}
+
+/// The module with this path, which is made if it is new.
+IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
+  ProgramModule* module = this;
+  constexpr int max_depth = 64;  // LibTorch walks modules by recursion
+  int depth = 0;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t dot = std::min(path.find('.', begin), path.size());
+    const std::string name = path.substr(begin, dot - begin);
+    if (name.empty() || ++depth > max_depth)
+      throw BadFile("load_program: `" + detail::escaped(path) +
+                    "` is no path of a module. Use another copy of the file.");
+    const auto children = module->named_children();
+    if (const auto* child = children.find(name)) {
+      module = static_cast<ProgramModule*>(child->get());
+    } else {
+      std::shared_ptr<ProgramModule> made = std::make_shared<ProgramModule>();
+      if (std::find(unit_names_.begin(), unit_names_.end(), path.substr(0, dot)) !=
+          unit_names_.end()) {
+        auto unit = std::make_shared<ProgramUnitImpl>();
+        unit->code_ = code_;
+        made = std::move(unit);
+      }
+      module = module->register_module(name, std::move(made)).get();
+    }
+    begin = dot + 1;
+  }
+  return *module;
+}
+
+/// Registers a parameter or a buffer, once, where Python has it. Returns its place in the list of
+/// the module's parameters.
+IKEBANA_INLINE std::size_t ProgramImpl::add_tensor(const std::string& name,
+                                                   const detail::pt2::StoredTensor& stored,
+                                                   bool is_parameter) {
+  const std::size_t dot = name.rfind('.');
+  const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
+  ProgramModule& module = module_at(dot == std::string::npos ? "" : name.substr(0, dot));
+  auto bad = [&](const std::string& what) {
+    throw BadFile("load_program: `" + detail::escaped(name) + "` " + what +
+                  ". Use another copy of the file, or export the model again.");
+  };
+  if (leaf.empty()) bad("is no name of a tensor");
+  if (!is_parameter) {
+    if (!module.named_buffers(false).contains(leaf)) module.register_buffer(leaf, stored.tensor);
+    return 0;
+  }
+  const auto& own = module.own_parameters();
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (own[i].key() == leaf) return i;
+  const bool has_gradient = at::isFloatingType(stored.tensor.scalar_type()) ||
+                            at::isComplexType(stored.tensor.scalar_type());
+  if (stored.requires_grad && !has_gradient) bad("requires a gradient, which its dtype has not");
+  module.register_parameter(leaf, stored.tensor, stored.requires_grad);
+  return own.size() - 1;
+}
+
+/// Makes the tensors that a graph reads, and the modules that hold them.
+IKEBANA_INLINE void ProgramImpl::add_attributes(detail::pt2::ProgramFile& file,
+                                                detail::pt2::Code& code) {
+  using Kind = detail::pt2::AttributeName;
+  using detail::GraphInput;
+  std::vector<bool> is_written(code.plan.attributes.size());
+  for (std::size_t i : code.plan.written) is_written[i] = true;
+  for (std::size_t i = 0; i < code.plan.attributes.size(); ++i) {
+    const Kind& attribute = code.plan.attributes[i];
+    const auto weight = file.weights.find(attribute.name);
+    const auto constant = file.constants.find(attribute.name);
+    const bool is_parameter = attribute.kind == GraphInput::Kind::Parameter;
+    const bool is_weight =
+        attribute.kind != GraphInput::Kind::TensorConstant && weight != file.weights.end();
+    if (!is_weight && (is_parameter || constant == file.constants.end()))
+      throw BadFile("load_program: the graph reads `" + detail::escaped(attribute.name) +
+                    "`, which the file does not hold. Use another copy of the file.");
+    const auto& stored = is_weight ? weight->second : constant->second;
+    const bool is_buffer = attribute.kind == GraphInput::Kind::Buffer;
+    if (is_parameter) {
+      const std::size_t place = add_tensor(attribute.name, stored, true);
+      const std::size_t dot = attribute.name.rfind('.');
+      code.attributes.emplace_back(
+          module_at(dot == std::string::npos ? "" : attribute.name.substr(0, dot)).own_parameters(),
+          place);
+      continue;
+    }
+    // A buffer that is not persistent is part of Python's state only while the graph writes to it.
+    if (is_buffer && (is_weight || is_written[i])) add_tensor(attribute.name, stored, false);
+    code.attributes.emplace_back(stored.tensor);
+    if (!is_buffer || !(is_weight || is_written[i])) code.constants.push_back(i);
+  }
+}
+
+IKEBANA_INLINE void ProgramImpl::make_modules(detail::pt2::ProgramFile& file) {
+  for (auto& code : code_->graphs) add_attributes(file, code);
+  for (auto& code : code_->graphs) {
+    calls_.emplace_back();
+    for (const auto& unit : code.plan.units) {
+      auto& module = static_cast<ProgramUnitImpl&>(module_at(unit.path));
+      calls_.back().emplace_back(
+          std::static_pointer_cast<ProgramUnitImpl>(module.shared_from_this()));
+    }
+  }
+}
+
+/// Moves constants to the device on which the program computes.
+IKEBANA_INLINE void ProgramImpl::place_constants(c10::Device device) {
+  const std::lock_guard lock(code_->mutex);
+  if (code_->device == device) return;
+  const at::NoGradGuard no_grad;
+  for (auto& code : code_->graphs)
+    for (std::size_t i : code.constants)
+      code.attributes[i] = detail::pt2::AttributeTensor((*code.attributes[i]).to(device));
+  code_->device = device;
+}
+
+IKEBANA_INLINE c10::Device ProgramImpl::device_of(const detail::pt2::Values& inputs) const {
+  for (const auto& code : code_->graphs)
+    for (std::size_t i = 0; i < code.plan.attributes.size(); ++i)
+      if (code.plan.attributes[i].kind == detail::GraphInput::Kind::Parameter)
+        return (*code.attributes[i]).device();
+  for (const c10::IValue& input : inputs)
+    if (input.isTensor()) return input.toTensor().device();
+  return code_->device;
+}
+
+/// The graph of the present mode. Throws BadModel if the file has none.
+IKEBANA_INLINE std::size_t ProgramImpl::graph_of_mode(bool evaluating) const {
+  const auto& graphs = code_->graphs;
+  const auto& mode = graphs[0].plan.mode;
+  if (graphs.size() == 2) return is_training() ? 0 : 1;
+  if (!mode.evaluation_forms.empty() && !evaluating && !options_.evaluation_graph)
+    throw BadModel("Program: it was exported in evaluation mode (" + mode.evaluation_forms[0] +
+                   "), and training would be without dropout, and with norms of fixed statistics. "
+                   "Export it in training mode, by scripts/export_program.py or after "
+                   "model.train(), or load it with {.evaluation_graph = true} if that is meant.");
+  if (!is_training() && !mode.written.empty() && mode.evaluation_forms.empty())
+    throw BadModel("Program: its graph writes to the buffer " + mode.written[0] +
+                   ", and the file does not say whether evaluation does as well. Export both "
+                   "graphs into one file, by scripts/export_program.py.");
+  return 0;
+}
+
+IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::GivenInput> given,
+                                                   bool evaluating, RunOne run) {
+  using namespace detail::pt2;
+  const std::size_t graph = graph_of_mode(evaluating);
+  const Code& code = code_->graphs[graph];
+  Values inputs = code.inputs.arranged(std::move(given));
+  place_constants(device_of(inputs));
+  Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
+                          is_training(), [&](std::size_t call, Values values) {
+                            ProgramValues crossing = to_unit(std::move(values));
+                            crossing.graph = graph;
+                            crossing.call = call;
+                            return from_unit(run(calls_[graph][call], std::move(crossing)),
+                                             code.plan.units[call].piece.output_is_number);
+                          });
+  interpreter.run(std::move(inputs));
+  for (const WriteBack& back : code.plan.write_backs) {
+    if (back.only_training && !is_training()) continue;
+    const at::NoGradGuard no_grad;
+    (*code.attributes[back.attribute]).copy_(interpreter.value(back.value).toTensor());
+  }
+  ProgramOutputs outputs;
+  for (std::size_t i = 0; i < code.plan.outputs.size(); ++i) {
+    const c10::IValue value = interpreter.value(code.plan.outputs[i].operand);
+    if (value.isTensor()) outputs.push_back({code.output_names[i], value.toTensor()});
+    else if (value.isScalar())
+      outputs.push_back(
+          {code.output_names[i],
+           at::scalar_tensor(value.toScalar(), at::TensorOptions(value.isInt()    ? at::kLong
+                                                                 : value.isBool() ? at::kBool
+                                                                                  : at::kDouble))});
+  }
+  return outputs;
+}
+
+IKEBANA_INLINE at::Tensor ProgramImpl::chosen(const ProgramOutputs& outputs) const {
+  if (!options_.output.empty()) return outputs.at(options_.output);
+  if (outputs.size() == 1) return outputs[0].tensor;
+  std::string names;
+  for (const ProgramOutput& output : outputs)
+    names += (names.empty() ? "`" : ", `") + detail::escaped(output.name) + "`";
+  throw BadModel("Program: it has the outputs " + (names.empty() ? "of no tensor" : names) +
+                 ", and forward returns one. Name it: load_program(path, {.output = \"...\"}).");
+}
+
+IKEBANA_INLINE Loss ProgramImpl::loss_of(const ProgramOutputs& outputs, std::int64_t rows) const {
+  const at::Tensor shown = options_.output.empty() ? at::Tensor() : outputs.at(options_.output);
+  if (outputs.has("sum") && outputs.has("count")) {
+    const at::Tensor& count = outputs.at("count");
+    const bool on_host = count.device().is_cpu() && count.numel() == 1;
+    return {outputs.at("sum"), on_host ? Count(count.item<double>()) : Count(count), shown};
+  }
+  const ProgramOutput* loss = nullptr;
+  for (const ProgramOutput& output : outputs)
+    if (output.name == "loss" ||
+        (loss == nullptr && output.tensor.numel() == 1 && output.tensor.requires_grad()))
+      loss = &output;
+  if (loss == nullptr && outputs.size() == 1 && outputs[0].tensor.numel() == 1) loss = &outputs[0];
+  if (loss == nullptr)
+    throw BadModel(
+        "Program: it returns no loss. Add an objective, as CrossEntropyLoss{}, or export "
+        "a forward that returns {\"sum\": ..., \"count\": ...}.");
+  if (!options_.mean_over_rows)
+    throw BadModel("Program: it returns the loss `" + detail::escaped(loss->name) +
+                   "`, and not over how many items it is a mean, so that microbatches and ranks "
+                   "could not be weighed. Export a forward that returns {\"sum\": ..., \"count\": "
+                   "...}, or load it with {.mean_over_rows = true} if each row of a batch counts "
+                   "as much.");
+  return Loss::mean(loss->tensor, Count(rows), shown);
+}
+
+IKEBANA_INLINE void ProgramImpl::pretty_print(std::ostream& stream) const {
+  stream << "ikebana::Program";
+}
+
+}  // namespace ikebana

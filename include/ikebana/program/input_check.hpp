@@ -1,0 +1,66 @@
+#pragma once
+// Checks what a program is given against the sizes that it was exported for: fixed ones, and
+// symbols, which are one number wherever they appear and lie in a range.
+#include <ikebana/program/interpreter.hpp>
+
+namespace ikebana::detail::pt2 {
+
+/// One input of a program.
+struct InputSlot {
+  std::string name;
+  bool is_number = false;
+};
+
+/// A tensor that was given, with the name that it has in the batch; empty if it has none.
+struct GivenInput {
+  std::string name;
+  c10::IValue value;  ///< a tensor or a number
+};
+
+/// All that a program checks of its inputs.
+class InputCheck {
+ public:
+  InputCheck() = default;
+  explicit InputCheck(const ProgramModel& model);
+
+  /// The values in the order of the graph, from those that were given: by name, or by position if
+  /// they have no names. Throws BadBatch that names both for what does not fit.
+  Values arranged(std::vector<GivenInput> given) const;
+  const std::vector<InputSlot>& inputs() const { return inputs_; }
+
+ private:
+  /// A size of an input: a number, or the index of a symbol.
+  struct Size {
+    std::int64_t number = 0;
+    std::size_t symbol = none;
+    bool is_checked = true;
+  };
+  struct Expected {
+    at::ScalarType dtype = at::kFloat;
+    std::vector<Size> sizes;
+    bool is_known = false;
+  };
+  struct Symbol {
+    std::string name;
+    SymbolRange range;
+  };
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  Size size_of(const GraphSize& size, const ProgramModel& model);
+  void check(const Values& values) const;
+  void check_size(std::size_t input, std::size_t dim, std::int64_t given,
+                  std::vector<std::int64_t>& symbols) const;
+  std::size_t place_of(const GivenInput& given, std::size_t position,
+                       const std::vector<GivenInput>& all) const;
+  std::string listed() const;
+
+  std::vector<InputSlot> inputs_;
+  std::vector<Expected> expected_;
+  std::vector<Symbol> symbols_;
+};
+
+}  // namespace ikebana::detail::pt2
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/impl/input_check.ipp>
+#endif

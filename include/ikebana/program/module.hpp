@@ -1,0 +1,161 @@
+#pragma once
+// The modules of a program: `Program`, which is the model, `ProgramUnit`, one of its units, and the
+// modules between them, which hold parameters.
+#include <ikebana/batch.hpp>
+#include <ikebana/loss.hpp>
+#include <ikebana/program/code.hpp>
+#include <ikebana/run/runner.hpp>
+#include <variant>
+
+namespace ikebana {
+
+/// A module of a program, with the names that it has in Python. Parameters and buffers lie in it.
+class ProgramModule : public torch::nn::Module {
+ public:
+  /// Parameters that are directly in this module.
+  const torch::OrderedDict<std::string, at::Tensor>& own_parameters() const { return parameters_; }
+};
+
+/// The values that cross the border of a unit, in the order of the graph.
+struct ProgramValues {
+  std::vector<at::Tensor> tensors;                                ///< those that are tensors
+  std::vector<std::variant<std::int64_t, double, bool>> numbers;  ///< such as sizes
+  std::size_t graph = 0, call = 0;  ///< which of the unit's calls is meant
+};
+
+/// A unit of a program: the part that is checkpointed, sharded or offloaded as one. It computes the
+/// nodes that belong to one module in Python.
+class ProgramUnitImpl : public ProgramModule {
+ public:
+  /// Computes the unit's nodes. Called by `Program::forward`.
+  ProgramValues forward(const ProgramValues& inputs);
+
+ private:
+  friend class ProgramImpl;
+  std::shared_ptr<detail::pt2::ProgramCode> code_;
+};
+TORCH_MODULE(ProgramUnit);
+
+/// An output of a program.
+struct ProgramOutput {
+  std::string name;   ///< `logits`, `pair[0]`; of a single one `output`
+  at::Tensor tensor;  ///< a number is a tensor without dimensions on the CPU
+};
+
+/// All outputs of a program, in its order.
+class ProgramOutputs : public std::vector<ProgramOutput> {
+ public:
+  /// The output with a name. Throws BadValue, which lists the names, if there is none.
+  const at::Tensor& at(const std::string& name) const;
+  /// True if an output has this name.
+  bool has(const std::string& name) const;
+};
+
+namespace detail {
+
+/// A value that a program may be given: tensors, or a number.
+template <class T>
+concept ProgramInput = may_hold_tensors<T> || std::is_arithmetic_v<T>;
+
+/// A name as programs have it: `["left"]` is `.left`, `<0>` is `[0]`.
+std::string program_name(const std::string& path);
+
+template <class T>
+void add_program_inputs(const T& value, bool only, std::vector<pt2::GivenInput>& into) {
+  if constexpr (std::is_same_v<T, bool>) into.push_back({"", c10::IValue(value)});
+  else if constexpr (std::is_integral_v<T>)
+    into.push_back({"", c10::IValue(static_cast<std::int64_t>(value))});
+  else if constexpr (std::is_floating_point_v<T>)
+    into.push_back({"", c10::IValue(static_cast<double>(value))});
+  else
+    for_each_named_tensor(value, [&](const at::Tensor& tensor, const std::string& path) {
+      const bool has_name =
+          only && path != "tensor" && path[0] != '<' && (path[0] != '[' || path[1] == '"');
+      into.push_back({has_name ? program_name(path) : std::string(), tensor});
+    });
+}
+
+}  // namespace detail
+
+/// A model that was written in Python, exported by torch.export, and is trained here: a LibTorch
+/// module with Python's names of parameters and buffers. `load_program` makes it.
+///
+/// Its graph runs through LibTorch's dispatcher. Its units are modules of Python, see
+/// docs/programs.md.
+class ProgramImpl : public ProgramModule {
+ public:
+  using units = Units<ProgramUnit>;
+
+  ProgramImpl(detail::pt2::ProgramFile file, const ProgramOptions& options);
+
+  /// Computes the output that `ProgramOptions::output` names, or the only one. Inputs are given by
+  /// position, or by name in one struct or map. Throws BadBatch for inputs that do not fit what the
+  /// model was exported for, and BadModel in a mode that the file does not have.
+  template <class Run, detail::ProgramInput... In>
+    requires requires(Run& run) { run.evaluating; }
+  at::Tensor forward(Run& run, const In&... in) {
+    return chosen(outputs(run, in...));
+  }
+  /// The same without a trainer.
+  template <detail::ProgramInput... In>
+  at::Tensor forward(const In&... in) {
+    return forward(plain, in...);
+  }
+  /// Computes all outputs.
+  template <class Run, detail::ProgramInput... In>
+    requires requires(Run& run) { run.evaluating; }
+  ProgramOutputs outputs(Run& run, const In&... in) {
+    std::vector<detail::pt2::GivenInput> given;
+    (detail::add_program_inputs(in, sizeof...(In) == 1, given), ...);
+    return compute(std::move(given), run.evaluating,
+                   [&](ProgramUnit& unit, ProgramValues values) -> ProgramValues {
+                     return run(unit, std::move(values));
+                   });
+  }
+  /// The loss that the program returns: its outputs `sum` and `count`, or, with
+  /// `ProgramOptions::mean_over_rows`, its output `loss` or its only number, a mean over rows.
+  template <class Run, class Batch>
+    requires detail::ProgramInput<Batch> && requires(Run& run) { run.evaluating; }
+  Loss loss(Run& run, const Batch& batch) {
+    std::int64_t rows = 0;
+    detail::for_each_tensor(batch, [&](const at::Tensor& t) {
+      if (rows == 0 && t.defined() && t.dim() > 0) rows = t.size(0);
+    });
+    return loss_of(outputs(run, batch), rows);
+  }
+
+  /// The paths of the modules that are units.
+  const std::vector<std::string>& unit_names() const { return unit_names_; }
+  /// The modules that were wanted as units and cannot be, each with the reason.
+  const std::vector<detail::pt2::NoUnit>& not_units() const { return not_units_; }
+  void pretty_print(std::ostream& stream) const override;
+
+ private:
+  using RunOne = c10::function_ref<ProgramValues(ProgramUnit& unit, ProgramValues values)>;
+
+  void make_modules(detail::pt2::ProgramFile& file);
+  void add_attributes(detail::pt2::ProgramFile& file, detail::pt2::Code& code);
+  ProgramModule& module_at(const std::string& path);
+  std::size_t add_tensor(const std::string& name, const detail::pt2::StoredTensor& stored,
+                         bool is_parameter);
+  void place_constants(c10::Device device);
+  c10::Device device_of(const detail::pt2::Values& inputs) const;
+  std::size_t graph_of_mode(bool evaluating) const;
+  ProgramOutputs compute(std::vector<detail::pt2::GivenInput> given, bool evaluating, RunOne run);
+  at::Tensor chosen(const ProgramOutputs& outputs) const;
+  Loss loss_of(const ProgramOutputs& outputs, std::int64_t rows) const;
+
+  std::shared_ptr<detail::pt2::ProgramCode> code_;
+  ProgramOptions options_;
+  std::vector<std::string> unit_names_;
+  std::vector<detail::pt2::NoUnit> not_units_;
+  std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
+  std::vector<std::string> texts_;               // of the models in the file
+};
+TORCH_MODULE(Program);
+
+}  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/impl/module.ipp>
+#endif

@@ -1,0 +1,43 @@
+#pragma once
+// Turns an argument of a graph's node into what the operator's schema asks for. Every type is
+// checked here, once, so that a call has nothing to check.
+#include <functional>
+#include <ikebana/program/graph.hpp>
+#include <ikebana/program/instruction.hpp>
+#include <unordered_map>
+
+namespace ikebana::detail::pt2 {
+
+/// What a name of a graph stands for: a value, an attribute, or a constant.
+struct Binding {
+  enum class Kind : std::uint8_t { Tensor, Number, Attribute, Constant };
+  Kind kind = Kind::Tensor;
+  Slot slot = no_slot;        ///< of a value; of an attribute its index
+  c10::IValue constant = {};  ///< of a Constant
+};
+using Bindings = std::unordered_map<std::string, Binding>;
+
+/// Throws this with what is wrong with a node; a load collects the texts of all nodes.
+struct Refusal {
+  std::string text;
+};
+
+/// Makes the operand of a schema's argument. `exported_on`: the device of the program's weights,
+/// which stands for the device that it will be on. Throws Refusal.
+Operand operand_of(const c10::Argument& parameter, const GraphArgument& argument,
+                   const Bindings& bindings, c10::DeviceType exported_on);
+/// Makes the operand of an argument that a node does not give: the schema's default. Throws Refusal
+/// if there is none.
+Operand default_operand(const c10::Argument& parameter);
+/// Makes the operand of a function of numbers, or of a higher-order operator. Throws Refusal.
+Operand untyped_operand(const GraphArgument& argument, const Bindings& bindings);
+/// The type of an argument or a result, which may be None, without that.
+c10::TypePtr without_none(const c10::TypePtr& type);
+/// What a name stands for. Throws Refusal if nothing made it.
+const Binding& bound(const std::string& name, const Bindings& bindings);
+
+}  // namespace ikebana::detail::pt2
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/impl/operand.ipp>
+#endif

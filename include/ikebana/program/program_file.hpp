@@ -1,0 +1,44 @@
+#pragma once
+// Reads a `.pt2` archive: its models, and the tensors of their parameters, buffers and constants.
+#include <filesystem>
+#include <ikebana/posix/files.hpp>
+#include <ikebana/program/graph.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail::pt2 {
+
+/// A tensor of the file.
+struct StoredTensor {
+  at::Tensor tensor;
+  bool is_parameter = false;
+  bool requires_grad = false;
+};
+using StoredTensors = std::map<std::string, StoredTensor>;
+
+/// A model of the archive: models/NAME.json.
+struct NamedModel {
+  std::string name;
+  std::string text;  ///< the file's, to be written again
+  ProgramModel model;
+};
+
+/// What an archive holds. Tensors that are one in Python are one here.
+struct ProgramFile {
+  std::vector<NamedModel> models;  ///< one, or `train` and `eval`
+  StoredTensors weights;           ///< by name; of all models
+  StoredTensors constants;         ///< constants, and buffers that are not persistent
+};
+
+/// Reads the model with this name, or, if it is empty, the only one or the pair `train` and `eval`.
+/// Throws BadFile for a file that is damaged or of another format, FileFailed, and BadValue for a
+/// name that the file does not have.
+ProgramFile read_program_file(Files& files, const std::filesystem::path& path,
+                              const std::string& model);
+
+}  // namespace ikebana::detail::pt2
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/impl/program_file.ipp>
+#endif
