@@ -76,7 +76,7 @@ struct Case {
 
   explicit Case(const std::filesystem::path& path) : name(path.stem().string()) {
     TensorFile read = load_tensors(path);
-    file = std::move(read.state), metadata = std::move(read.metadata);
+    file = std::move(read.tensors), metadata = std::move(read.header.metadata);
     objective = {metadata.at("loss"), metadata.at("output")};
     adamw = {.lr = std::stod(metadata.at("lr"))};
     batches = batches_of(file, "batch."), held_out = batches_of(file, "held_out.");
