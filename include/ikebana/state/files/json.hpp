@@ -52,6 +52,9 @@ class Json {
   }
   /// Reads an integer from 0 to 2^63 - 1 in decimal digits, without sign, fraction or leading zero.
   std::int64_t integer();
+  /// Reads an integer from -2^63 to 2^63 - 1, as `integer` does, or with a minus sign before it; -0
+  /// is 0.
+  std::int64_t signed_integer();
   /// Reads any number that a double can hold, rounded to the nearest double.
   double number();
   bool boolean();
@@ -64,6 +67,8 @@ class Json {
  private:
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
   void skip_space();
+  /// Reads decimal digits without a leading zero, whose number is at most `max`.
+  std::uint64_t digits(std::uint64_t max, const char* missing);
   void skip_key() { string(), expect(':', "an object that is not used"); }
   /// Skips a string, a number, true, false or null.
   void skip_scalar();
