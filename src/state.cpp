@@ -13,6 +13,7 @@
 #include <ikebana/state/files/impl/safetensors.ipp>
 #include <ikebana/state/files/impl/tensor_reader.ipp>
 #include <ikebana/state/files/impl/tensor_writer.ipp>
+#include <ikebana/state/files/impl/zip_reader.ipp>
 #include <ikebana/state/impl/archive.ipp>
 #include <ikebana/state/impl/async_save.ipp>
 #include <ikebana/state/impl/save_and_load.ipp>
