@@ -13,7 +13,9 @@
 #include <ikebana/state/files/impl/safetensors.ipp>
 #include <ikebana/state/files/impl/tensor_reader.ipp>
 #include <ikebana/state/files/impl/tensor_writer.ipp>
+#include <ikebana/state/files/impl/zip_format.ipp>
 #include <ikebana/state/files/impl/zip_reader.ipp>
+#include <ikebana/state/files/impl/zip_writer.ipp>
 #include <ikebana/state/impl/archive.ipp>
 #include <ikebana/state/impl/async_save.ipp>
 #include <ikebana/state/impl/save_and_load.ipp>
