@@ -10,6 +10,7 @@
 #include <ikebana/state/files/impl/crc32.ipp>
 #include <ikebana/state/files/impl/foreign_file.ipp>
 #include <ikebana/state/files/impl/json.ipp>
+#include <ikebana/state/files/impl/json_writer.ipp>
 #include <ikebana/state/files/impl/safetensors.ipp>
 #include <ikebana/state/files/impl/tensor_reader.ipp>
 #include <ikebana/state/files/impl/tensor_writer.ipp>
