@@ -199,8 +199,10 @@ IKEBANA_INLINE bool ZipReader::widen(ZipHeader& h, std::string_view extra, const
                                      std::uint64_t at) const {
   bool is_wide = false;
   for (ZipFields fields(extra); fields.left() > 0;) {
+    const bool has_size = fields.left() >= 4;
     const std::uint16_t kind = fields.u16(), bytes = fields.u16();
-    if (fields.left() < bytes) damaged(quoted(name) + ": its extra field is cut off", at);
+    if (!has_size || fields.left() < bytes)
+      damaged(quoted(name) + ": its extra field is cut off", at);
     ZipFields numbers(fields.text(bytes));
     if (kind != zip64_extra) continue;
     if (is_wide) damaged(quoted(name) + ": its zip64 field appears twice", at);

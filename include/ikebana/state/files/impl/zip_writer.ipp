@@ -57,7 +57,7 @@ IKEBANA_INLINE void ZipWriter::append(const std::string& name, Item item) {
   item.name = root_ + "/" + name;
   const bool is_new = names_.insert(name).second;
   const std::string problem = !is_new                     ? "appears twice"
-                              : name.ends_with('/')       ? "ends with `/`"
+                              : item.name.ends_with('/')  ? "ends with `/`"
                               : item.name.size() > 0xffff ? "is longer than 65,535 bytes"
                                                           : problem_of_zip_name(item.name);
   if (!problem.empty())
