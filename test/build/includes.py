@@ -27,7 +27,6 @@ AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
 ALONE = (r"ikebana/(?:(?:modules|bridge|fake|shard|estimate|memory|program)/|"
          r"(?:shard|estimate|memory|program)\.hpp|"
          r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d)|state/files/zip_|"
-         r"state/files/zip_(?:reader|format)|"
          r"posix/(?:child|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
 
 
