@@ -1,5 +1,5 @@
 #pragma once
-// What all modules of one program share: its plans and the tensors that they read.
+// The code of a program, which all of its modules share: its plans and the tensors that they read.
 #include <ikebana/program/input_check.hpp>
 #include <ikebana/program/options.hpp>
 #include <ikebana/program/program_file.hpp>

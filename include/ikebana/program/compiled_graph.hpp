@@ -19,7 +19,7 @@ struct Value {
   Slot attribute = no_slot;  ///< the attribute whose memory it is a view of
 };
 
-/// What an instruction does besides making its results.
+/// The effects of an instruction besides its results.
 struct Effects {
   bool draws = false;            ///< random numbers
   bool writes = false;           ///< in place, to a value or an attribute
@@ -40,7 +40,7 @@ struct Output {
   bool is_tensor = false;
 };
 
-/// The mode of a program: what in it depends on whether it trains.
+/// The parts of a program that depend on its mode.
 struct ModeFacts {
   std::vector<std::string> training_forms;    ///< operators in the form of training
   std::vector<std::string> evaluation_forms;  ///< operators in the form of evaluation
@@ -60,8 +60,8 @@ struct CompiledGraph {
   ModeFacts mode;
 };
 
-/// Whether one graph serves training and evaluation, and its operators are switched, or each has a
-/// graph, which is run as it was exported.
+/// Switched: one graph serves training and evaluation, and its operators are switched. AsExported:
+/// each has a graph, which is run as it is.
 enum class Modes { Switched, AsExported };
 
 }  // namespace ikebana::detail::pt2

@@ -37,7 +37,7 @@ class UnitCutter {
   }
 
   /// Makes the calls of a module one item each. Returns why that cannot be; empty if it was done.
-  IKEBANA_INLINE std::string join(const std::string& path);
+  std::string join(const std::string& path);
 
   /// Some instructions: those of one call of a unit, or a single one.
   struct Item {
@@ -47,11 +47,18 @@ class UnitCutter {
   const std::vector<Item>& order() const { return order_; }
 
  private:
-  IKEBANA_INLINE std::string join_call(const std::string& call);
-  IKEBANA_INLINE std::string attributes_problem(const std::string& path) const;
-  IKEBANA_INLINE bool belongs(std::size_t instruction, const std::string& call) const;
-  IKEBANA_INLINE std::string writes_problem(const std::vector<std::size_t>& own,
-                                            const std::string& path) const;
+  std::string join_call(const std::string& call);
+  std::string attributes_problem(const std::string& path) const;
+  /// The items from the first of a unit to its last, sorted.
+  struct Sorted {
+    Item unit;
+    std::vector<Item> before, after;
+  };
+
+  bool is_of(const Item& item, const std::string& call) const;
+  std::string sort(const std::vector<Item>& between, const std::string& call, Sorted& into) const;
+  std::string order_problem(const Sorted& sorted) const;
+  std::string writes_problem(const std::vector<std::size_t>& own, const std::string& path) const;
   template <class F>
   void each_slot(const Item& item, bool made, F&& f) const;
 
@@ -69,7 +76,8 @@ struct NoUnit {
 /// if a pattern names it.
 std::vector<std::string> candidates(const CompiledGraph& graph, const std::string& pattern);
 
-/// Which of these modules can be computed by one call each. Adds to `reasons` those that cannot.
+/// Returns those of these modules that can be computed by one call each. Adds to `reasons` those
+/// that cannot.
 std::vector<std::string> separable(const CompiledGraph& graph,
                                    const std::vector<std::string>& paths,
                                    std::vector<NoUnit>& reasons);

@@ -1,6 +1,6 @@
 #pragma once
-// What an operator does besides computing its results: random numbers, writes in place, views, and
-// what it computes differently in training and in evaluation.
+// The effects of an operator besides its results: random numbers, writes in place, views, and
+// other results in evaluation than in training.
 #include <ikebana/program/compiled_graph.hpp>
 
 namespace ikebana::detail::pt2 {

@@ -52,7 +52,7 @@ struct GraphSize {
   std::string expression;   ///< otherwise
 };
 
-/// What the file says of a tensor, whose fields it checks before they are used.
+/// A tensor as the file describes it. Its reader has checked none of the numbers.
 struct GraphTensor {
   at::ScalarType dtype = at::kFloat;
   std::vector<GraphSize> sizes, strides;

@@ -31,12 +31,12 @@ struct Operand {
     Attribute,  ///< a parameter, a buffer or a constant tensor, by its index
     List        ///< made of elements at each call
   };
-  /// What a value must become for the operator's schema.
-  enum class Conversion : std::uint8_t { None, ToTensor, ToDouble };
+  /// A change that the operator's schema asks for.
+  enum class Conversion : std::uint8_t { Unchanged, ToTensor, ToDouble };
   enum class ListOf : std::uint8_t { Tensors, OptionalTensors, Integers, Doubles, Booleans };
 
   Kind kind = Kind::Constant;
-  Conversion conversion = Conversion::None;
+  Conversion conversion = Conversion::Unchanged;
   ListOf list_of = ListOf::Tensors;
   bool is_last = false;   ///< of a Value: no later instruction uses it
   Slot slot = no_slot;    ///< of a Value; of an Attribute its index
@@ -80,8 +80,8 @@ struct Instruction {
 
 /// A region of a graph that runs under a setting of the thread.
 struct Scope {
-  enum class Kind : std::uint8_t { None, Grad, Autocast };
-  Kind kind = Kind::None;
+  enum class Kind : std::uint8_t { Root, Grad, Autocast };
+  Kind kind = Kind::Root;
   std::size_t parent = 0;
   bool enabled = false;
   bool cache = true;                    ///< of an Autocast
@@ -92,8 +92,8 @@ struct Scope {
 /// Instructions with values of their own: those of the whole program, or of one unit.
 struct Piece {
   std::vector<Instruction> instructions;
-  std::size_t slots = 0;
-  std::vector<Slot> inputs, outputs;                    ///< slots
+  std::size_t slot_count = 0;
+  std::vector<Slot> inputs, outputs;                    ///< each a slot
   std::vector<bool> input_is_number, output_is_number;  ///< of a unit
 };
 

@@ -70,7 +70,7 @@ class Interpreter {
   bool training_;
   RunUnit run_unit_;
   std::size_t at_ = 0;
-  Values slots_;
+  Values values_;
   torch::jit::Stack stack_;
 };
 

@@ -45,7 +45,7 @@ struct ProgramOutput {
 /// All outputs of a program, in its order.
 class ProgramOutputs : public std::vector<ProgramOutput> {
  public:
-  /// The output with a name. Throws BadValue, which lists the names, if there is none.
+  /// The output with a name. Throws BadValue, which lists the names, if no output has it.
   const at::Tensor& at(const std::string& name) const;
   /// True if an output has this name.
   bool has(const std::string& name) const;
@@ -96,7 +96,7 @@ class ProgramImpl : public ProgramModule {
   at::Tensor forward(Run& run, const In&... in) {
     return chosen(outputs(run, in...));
   }
-  /// The same without a trainer.
+  /// Computes it without a trainer.
   template <detail::ProgramInput... In>
   at::Tensor forward(const In&... in) {
     return forward(plain, in...);

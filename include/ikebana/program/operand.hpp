@@ -8,7 +8,7 @@
 
 namespace ikebana::detail::pt2 {
 
-/// What a name of a graph stands for: a value, an attribute, or a constant.
+/// The meaning of a name of a graph: a value, an attribute, or a constant.
 struct Binding {
   enum class Kind : std::uint8_t { Tensor, Number, Attribute, Constant };
   Kind kind = Kind::Tensor;
@@ -27,13 +27,13 @@ struct Refusal {
 Operand operand_of(const c10::Argument& parameter, const GraphArgument& argument,
                    const Bindings& bindings, c10::DeviceType exported_on);
 /// Makes the operand of an argument that a node does not give: the schema's default. Throws Refusal
-/// if there is none.
+/// if it has no default.
 Operand default_operand(const c10::Argument& parameter);
 /// Makes the operand of a function of numbers, or of a higher-order operator. Throws Refusal.
 Operand untyped_operand(const GraphArgument& argument, const Bindings& bindings);
 /// The type of an argument or a result, which may be None, without that.
 c10::TypePtr without_none(const c10::TypePtr& type);
-/// What a name stands for. Throws Refusal if nothing made it.
+/// Returns the meaning of a name. Throws Refusal if nothing made it.
 const Binding& bound(const std::string& name, const Bindings& bindings);
 
 }  // namespace ikebana::detail::pt2

@@ -1,10 +1,10 @@
 #pragma once
-// What `load_program` is told beside the path.
+// The options of `load_program`.
 #include <string>
 
 namespace ikebana {
 
-/// How a program is loaded.
+/// The options of `load_program`, all of which may be left out.
 struct ProgramOptions {
   std::string model = {};  ///< one of the file's; empty: the only one, or `train` and `eval`
   /// A shell pattern of the paths of modules that become units, such as `blocks.*`. Empty: all

@@ -24,7 +24,7 @@ struct NamedModel {
   ProgramModel model;
 };
 
-/// What an archive holds. Tensors that are one in Python are one here.
+/// The contents of an archive. Tensors that are one in Python are one here.
 struct ProgramFile {
   std::vector<NamedModel> models;  ///< one, or `train` and `eval`
   StoredTensors weights;           ///< by name; of all models

@@ -38,8 +38,9 @@ IKEBANA_INLINE std::vector<std::string> candidates(const CompiledGraph& graph,
   return found;
 }
 
-IKEBANA_INLINE bool UnitCutter::belongs(std::size_t instruction, const std::string& call) const {
-  const auto& stack = graph_.modules[instruction];
+IKEBANA_INLINE bool UnitCutter::is_of(const Item& item, const std::string& call) const {
+  if (!item.unit.empty()) return false;
+  const auto& stack = graph_.modules[item.instructions[0]];
   return std::any_of(stack.begin(), stack.end(), [&](auto& module) { return module.path == call; });
 }
 
@@ -90,50 +91,65 @@ void UnitCutter::each_slot(const Item& item, bool made, F&& f) const {
       });
 }
 
-IKEBANA_INLINE std::string UnitCutter::join_call(const std::string& call) {
-  auto is_own = [&](const Item& item) {
-    return item.unit.empty() && belongs(item.instructions[0], call);
-  };
-  const auto first = std::find_if(order_.begin(), order_.end(), is_own);
-  const auto last = std::find_if(order_.rbegin(), order_.rend(), is_own).base();
-  Item unit{{}, path_of_call(call)};
-  std::vector<Item> before, after;
+/// Sorts the items between the first and the last of a unit's. Returns what is in the way.
+IKEBANA_INLINE std::string UnitCutter::sort(const std::vector<Item>& between,
+                                            const std::string& call, Sorted& into) const {
   std::set<Slot> own, late;  // what the unit makes, and what must come after it
-  bool draws = false, writes = false, others_draw = false, others_write = false;
-  for (auto item = first; item != last; ++item) {
-    const bool is_of_unit = is_own(*item);
+  for (const Item& item : between) {
     bool needs_own = false, needs_late = false;
-    each_slot(*item, false, [&](Slot slot) {
+    each_slot(item, false, [&](Slot slot) {
       needs_own = needs_own || own.contains(slot);
       needs_late = needs_late || late.contains(slot);
     });
-    for (std::size_t i : item->instructions) {
-      (is_of_unit ? draws : others_draw) |= graph_.effects[i].draws;
-      writes |= is_of_unit && !graph_.effects[i].values.empty();
-      others_write |= !is_of_unit && graph_.effects[i].writes;
-    }
-    if (is_of_unit) {
+    if (is_of(item, call)) {
       if (needs_late) return "another part of the program computes between its parts";
-      unit.instructions.push_back(item->instructions[0]);
-      each_slot(*item, true, [&](Slot slot) { own.insert(slot); });
+      into.unit.instructions.push_back(item.instructions[0]);
+      each_slot(item, true, [&](Slot slot) { own.insert(slot); });
     } else if (needs_own || needs_late) {
-      each_slot(*item, true, [&](Slot slot) { late.insert(slot); });
-      after.push_back(*item);
+      each_slot(item, true, [&](Slot slot) { late.insert(slot); });
+      into.after.push_back(item);
     } else {
-      before.push_back(*item);
+      into.before.push_back(item);
     }
   }
-  const bool has_others = !before.empty() || !after.empty();
-  if (has_others && draws && others_draw)
-    return "other parts of the program draw random numbers between its own";
+  return {};
+}
+
+/// Random numbers and writes keep their order, which a value does not show.
+IKEBANA_INLINE std::string UnitCutter::order_problem(const Sorted& sorted) const {
+  bool draws = false, writes = false, others_draw = false, others_write = false;
+  for (std::size_t i : sorted.unit.instructions) {
+    draws |= graph_.effects[i].draws;
+    writes |= !graph_.effects[i].values.empty();
+  }
+  for (const auto* others : {&sorted.before, &sorted.after})
+    for (const Item& item : *others)
+      for (std::size_t i : item.instructions) {
+        others_draw |= graph_.effects[i].draws;
+        others_write |= graph_.effects[i].writes;
+      }
+  if (draws && others_draw) return "other parts of the program draw random numbers between its own";
+  const bool has_others = !sorted.before.empty() || !sorted.after.empty();
   if (has_others && (writes || others_write))
     return "values are written in place between its parts and others";
-  if (std::string problem = writes_problem(unit.instructions, unit.unit); !problem.empty())
+  return {};
+}
+
+IKEBANA_INLINE std::string UnitCutter::join_call(const std::string& call) {
+  const auto is_own = [&](const Item& item) { return is_of(item, call); };
+  const auto first = std::find_if(order_.begin(), order_.end(), is_own);
+  const auto last = std::find_if(order_.rbegin(), order_.rend(), is_own).base();
+  Sorted sorted;
+  sorted.unit.unit = path_of_call(call);
+  if (std::string problem = sort({first, last}, call, sorted); !problem.empty()) return problem;
+  if (std::string problem = order_problem(sorted); !problem.empty()) return problem;
+  if (std::string problem = writes_problem(sorted.unit.instructions, sorted.unit.unit);
+      !problem.empty())
     return problem;
   std::vector<Item> joined(order_.begin(), first);
-  joined.insert(joined.end(), before.begin(), before.end());
-  joined.push_back(std::move(unit));
-  joined.insert(joined.end(), after.begin(), after.end());
+  joined.insert(joined.end(), sorted.before.begin(), sorted.before.end());
+  joined.push_back(std::move(sorted.unit));
+  joined.insert(joined.end(), sorted.after.begin(), sorted.after.end());
   joined.insert(joined.end(), last, order_.end());
   order_ = std::move(joined);
   return {};

@@ -71,7 +71,7 @@ IKEBANA_INLINE std::string InputCheck::listed() const {
   return text.empty() ? "nothing" : text;
 }
 
-/// The index of the input that a given value is for. Throws BadBatch if there is none.
+/// The index of the input that a given value is for. Throws BadBatch if no input is meant.
 IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::size_t position,
                                                 const std::vector<GivenInput>& all) const {
   if (given.name.empty() || (all.size() == 1 && inputs_.size() == 1)) {

@@ -36,9 +36,9 @@ class AutocastScope {
 };
 
 IKEBANA_INLINE void Interpreter::run(Values inputs) {
-  slots_.resize(piece_.slots);
+  values_.resize(piece_.slot_count);
   for (std::size_t i = 0; i < piece_.inputs.size(); ++i)
-    slots_[piece_.inputs[i]] = std::move(inputs[i]);
+    values_[piece_.inputs[i]] = std::move(inputs[i]);
   inputs.clear();
   try {
     run_scope(0);
@@ -96,7 +96,7 @@ IKEBANA_INLINE void Interpreter::call(const Instruction& instruction) {
 IKEBANA_INLINE c10::IValue Interpreter::element(const ListElement& element) {
   if (element.slot == no_slot) return element.constant;
   if (element.is_attribute) return *attributes_[element.slot];
-  return element.is_last ? std::move(slots_[element.slot]) : slots_[element.slot];
+  return element.is_last ? std::move(values_[element.slot]) : values_[element.slot];
 }
 
 IKEBANA_INLINE c10::IValue Interpreter::list(const Operand& operand) {
@@ -139,7 +139,7 @@ IKEBANA_INLINE c10::IValue Interpreter::taken(const Operand& operand) {
     case Operand::Kind::Value:
       break;
   }
-  c10::IValue value = operand.is_last ? std::move(slots_[operand.slot]) : slots_[operand.slot];
+  c10::IValue value = operand.is_last ? std::move(values_[operand.slot]) : values_[operand.slot];
   if (operand.conversion == Operand::Conversion::ToTensor)
     return at::native::wrapped_scalar_tensor(value.toScalar());
   if (operand.conversion == Operand::Conversion::ToDouble && !value.isDouble())
@@ -171,7 +171,7 @@ IKEBANA_INLINE void Interpreter::keep(const Instruction& instruction) {
 IKEBANA_INLINE void Interpreter::keep(const Result& result, c10::IValue value,
                                       const Instruction& instruction) {
   if (!result.is_list) {
-    if (result.slot != no_slot) slots_[result.slot] = std::move(value);
+    if (result.slot != no_slot) values_[result.slot] = std::move(value);
     return;
   }
   const auto tensors = std::move(value).toTensorVector();
@@ -180,7 +180,7 @@ IKEBANA_INLINE void Interpreter::keep(const Result& result, c10::IValue value,
                    " tensors, and the graph uses " + std::to_string(result.elements.size()) +
                    ". Use inputs of the sizes that the model was exported with.");
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (result.elements[i] != no_slot) slots_[result.elements[i]] = tensors[i];
+    if (result.elements[i] != no_slot) values_[result.elements[i]] = tensors[i];
 }
 
 IKEBANA_INLINE void Interpreter::compute_number(const Instruction& instruction) {
@@ -223,12 +223,12 @@ IKEBANA_INLINE void Interpreter::call_unit(const Instruction& instruction) {
 IKEBANA_INLINE Values Interpreter::outputs() {
   Values outputs;
   outputs.reserve(piece_.outputs.size());
-  for (Slot slot : piece_.outputs) outputs.push_back(std::move(slots_[slot]));
+  for (Slot slot : piece_.outputs) outputs.push_back(std::move(values_[slot]));
   return outputs;
 }
 
 IKEBANA_INLINE c10::IValue Interpreter::value(const Operand& operand) {
-  return operand.kind == Operand::Kind::Value ? slots_[operand.slot] : taken(operand);
+  return operand.kind == Operand::Kind::Value ? values_[operand.slot] : taken(operand);
 }
 
 }  // namespace ikebana::detail::pt2

@@ -92,7 +92,7 @@ IKEBANA_INLINE void ModelReader::signature(ProgramModel& model) {
       {"input_specs", "output_specs"});
 }
 
-/// How forward is called in Python, of the whole model: the first entry of the calls of modules.
+/// Reads how forward is called in Python.
 IKEBANA_INLINE void ModelReader::call_signature(ProgramModel& model) {
   json_.members("a signature", {{"in_spec", [&] { model.input_tree = json_.string(); }},
                                 {"out_spec", [&] { model.output_tree = json_.string(); }},

@@ -78,130 +78,97 @@ IKEBANA_INLINE c10::IValue shifted(Numbers n, bool left) {
   return left ? value << by : value >> by;
 }
 
-/// The functions of two numbers whose result has their type.
-IKEBANA_INLINE std::optional<KnownNumberFunction> arithmetic(std::string_view name) {
-  if (name == "add")
-    return {{[](Numbers n) {
-               return computed(
-                   n, [](auto a, auto b, auto* r) { return __builtin_add_overflow(a, b, r); },
-                   [](double a, double b) { return a + b; });
-             },
-             2}};
-  if (name == "sub")
-    return {{[](Numbers n) {
-               return computed(
-                   n, [](auto a, auto b, auto* r) { return __builtin_sub_overflow(a, b, r); },
-                   [](double a, double b) { return a - b; });
-             },
-             2}};
-  if (name == "mul")
-    return {{[](Numbers n) {
-               return computed(
-                   n, [](auto a, auto b, auto* r) { return __builtin_mul_overflow(a, b, r); },
-                   [](double a, double b) { return a * b; });
-             },
-             2}};
-  if (name == "floordiv")
-    return {{[](Numbers n) {
-               return computed(
-                   n, [](auto a, auto b, auto* r) { return *r = divided(a, b).first, false; },
-                   [](double a, double b) { return std::floor(a / b); });
-             },
-             2}};
-  if (name == "mod")
-    return {{[](Numbers n) {
-               return computed(
-                   n, [](auto a, auto b, auto* r) { return *r = divided(a, b).second, false; },
-                   [](double a, double b) { return a - std::floor(a / b) * b; });
-             },
-             2}};
-  if (name == "truediv")
-    return {{[](Numbers n) -> c10::IValue { return real_of(n[0]) / real_of(n[1]); }, 2}};
-  if (name == "pow") return {{power, 2}};
-  if (name == "lshift") return {{[](Numbers n) { return shifted(n, true); }, 2}};
-  if (name == "rshift") return {{[](Numbers n) { return shifted(n, false); }, 2}};
-  return {};
+IKEBANA_INLINE c10::IValue added(Numbers n) {
+  return computed(
+      n, [](auto a, auto b, auto* r) { return __builtin_add_overflow(a, b, r); },
+      [](double a, double b) { return a + b; });
+}
+IKEBANA_INLINE c10::IValue subtracted(Numbers n) {
+  return computed(
+      n, [](auto a, auto b, auto* r) { return __builtin_sub_overflow(a, b, r); },
+      [](double a, double b) { return a - b; });
+}
+IKEBANA_INLINE c10::IValue multiplied(Numbers n) {
+  return computed(
+      n, [](auto a, auto b, auto* r) { return __builtin_mul_overflow(a, b, r); },
+      [](double a, double b) { return a * b; });
+}
+IKEBANA_INLINE c10::IValue floor_divided(Numbers n) {
+  return computed(
+      n, [](auto a, auto b, auto* r) { return *r = divided(a, b).first, false; },
+      [](double a, double b) { return std::floor(a / b); });
+}
+IKEBANA_INLINE c10::IValue remainder_of(Numbers n) {
+  return computed(
+      n, [](auto a, auto b, auto* r) { return *r = divided(a, b).second, false; },
+      [](double a, double b) { return a - std::floor(a / b) * b; });
+}
+IKEBANA_INLINE c10::IValue negated(Numbers n) {
+  if (n[0].isDouble()) return -n[0].toDouble();
+  std::int64_t result = 0;
+  if (__builtin_sub_overflow(std::int64_t{0}, whole_of(n[0]), &result)) number_out_of_range();
+  return result;
+}
+IKEBANA_INLINE bool less(Numbers n) {
+  return compared(n, [](auto a, auto b) { return a < b; });
+}
+IKEBANA_INLINE bool less_or_equal(Numbers n) {
+  return compared(n, [](auto a, auto b) { return a <= b; });
+}
+IKEBANA_INLINE bool equal(Numbers n) {
+  return compared(n, [](auto a, auto b) { return a == b; });
 }
 
-IKEBANA_INLINE std::optional<KnownNumberFunction> comparison(std::string_view name) {
-  if (name == "eq")
-    return {{[](Numbers n) -> c10::IValue {
-               return compared(n, [](auto a, auto b) { return a == b; });
-             },
-             2}};
-  if (name == "ne")
-    return {{[](Numbers n) -> c10::IValue {
-               return compared(n, [](auto a, auto b) { return a != b; });
-             },
-             2}};
-  if (name == "lt")
-    return {
-        {[](Numbers n) -> c10::IValue { return compared(n, [](auto a, auto b) { return a < b; }); },
-         2}};
-  if (name == "le")
-    return {{[](Numbers n) -> c10::IValue {
-               return compared(n, [](auto a, auto b) { return a <= b; });
-             },
-             2}};
-  if (name == "gt")
-    return {
-        {[](Numbers n) -> c10::IValue { return compared(n, [](auto a, auto b) { return a > b; }); },
-         2}};
-  if (name == "ge")
-    return {{[](Numbers n) -> c10::IValue {
-               return compared(n, [](auto a, auto b) { return a >= b; });
-             },
-             2}};
-  if (name == "and_")
-    return {{[](Numbers n) -> c10::IValue { return truth_of(n[0]) && truth_of(n[1]); }, 2}};
-  if (name == "or_")
-    return {{[](Numbers n) -> c10::IValue { return truth_of(n[0]) || truth_of(n[1]); }, 2}};
-  return {};
-}
+/// A function's name in Python's module `operator`, or after `torch.`.
+struct NamedNumberFunction {
+  std::string_view name;
+  KnownNumberFunction known;
+};
 
-/// torch.sym_max and others.
-IKEBANA_INLINE std::optional<KnownNumberFunction> symbolic(std::string_view name) {
-  if (name == "sym_max")
-    return {
-        {[](Numbers n) { return compared(n, [](auto a, auto b) { return a < b; }) ? n[1] : n[0]; },
-         2}};
-  if (name == "sym_min")
-    return {
-        {[](Numbers n) { return compared(n, [](auto a, auto b) { return b < a; }) ? n[1] : n[0]; },
-         2}};
-  if (name == "sym_not") return {{[](Numbers n) -> c10::IValue { return !truth_of(n[0]); }, 1}};
-  if (name == "sym_int") return {{[](Numbers n) -> c10::IValue { return truncated(n[0]); }, 1}};
-  if (name == "sym_float") return {{[](Numbers n) -> c10::IValue { return real_of(n[0]); }, 1}};
-  if (name == "sym_ite") return {{[](Numbers n) { return truth_of(n[0]) ? n[1] : n[2]; }, 3}};
-  if (name == "sym_sqrt" || name == "_sym_sqrt")
-    return {{[](Numbers n) -> c10::IValue { return std::sqrt(real_of(n[0])); }, 1}};
-  return {};
+IKEBANA_INLINE c10::ArrayRef<NamedNumberFunction> number_functions() {
+  using c10::IValue;
+  static const NamedNumberFunction all[] = {
+      {"add", {added, 2}},
+      {"sub", {subtracted, 2}},
+      {"mul", {multiplied, 2}},
+      {"floordiv", {floor_divided, 2}},
+      {"mod", {remainder_of, 2}},
+      {"truediv", {[](Numbers n) -> IValue { return real_of(n[0]) / real_of(n[1]); }, 2}},
+      {"pow", {power, 2}},
+      {"lshift", {[](Numbers n) { return shifted(n, true); }, 2}},
+      {"rshift", {[](Numbers n) { return shifted(n, false); }, 2}},
+      {"neg", {negated, 1}},
+      {"pos", {[](Numbers n) { return n[0]; }, 1}},
+      {"eq", {[](Numbers n) -> IValue { return equal(n); }, 2}},
+      {"ne", {[](Numbers n) -> IValue { return !equal(n); }, 2}},
+      {"lt", {[](Numbers n) -> IValue { return less(n); }, 2}},
+      {"le", {[](Numbers n) -> IValue { return less_or_equal(n); }, 2}},
+      {"gt", {[](Numbers n) -> IValue { return !less_or_equal(n); }, 2}},
+      {"ge", {[](Numbers n) -> IValue { return !less(n); }, 2}},
+      {"and_", {[](Numbers n) -> IValue { return truth_of(n[0]) && truth_of(n[1]); }, 2}},
+      {"or_", {[](Numbers n) -> IValue { return truth_of(n[0]) || truth_of(n[1]); }, 2}},
+      {"sym_max", {[](Numbers n) { return less(n) ? n[1] : n[0]; }, 2}},
+      {"sym_min", {[](Numbers n) { return less_or_equal(n) ? n[0] : n[1]; }, 2}},
+      {"sym_not", {[](Numbers n) -> IValue { return !truth_of(n[0]); }, 1}},
+      {"sym_int", {[](Numbers n) -> IValue { return truncated(n[0]); }, 1}},
+      {"trunc", {[](Numbers n) -> IValue { return truncated(n[0]); }, 1}},
+      {"sym_float", {[](Numbers n) -> IValue { return real_of(n[0]); }, 1}},
+      {"sym_ite", {[](Numbers n) { return truth_of(n[0]) ? n[1] : n[2]; }, 3}},
+      {"sym_sqrt", {[](Numbers n) -> IValue { return std::sqrt(real_of(n[0])); }, 1}},
+      {"_sym_sqrt", {[](Numbers n) -> IValue { return std::sqrt(real_of(n[0])); }, 1}},
+  };
+  return all;
 }
 
 IKEBANA_INLINE std::optional<KnownNumberFunction> number_function(std::string_view target) {
   const std::size_t dot = target.rfind('.');
   if (dot == std::string_view::npos) return {};
   const std::string_view module = target.substr(0, dot), name = target.substr(dot + 1);
-  if (module == "math") {
-    if (name == "trunc") return {{[](Numbers n) -> c10::IValue { return truncated(n[0]); }, 1}};
+  if (module != "_operator" && module != "operator" && module != "torch" && module != "math")
     return {};
-  }
-  if (module != "_operator" && module != "operator" && module != "torch" &&
-      module != "torch._C._functions" && module != "torch.sym")
-    return {};
-  if (name == "neg")
-    return {{[](Numbers n) -> c10::IValue {
-               if (n[0].isDouble()) return -n[0].toDouble();
-               std::int64_t result = 0;
-               if (__builtin_sub_overflow(std::int64_t{0}, whole_of(n[0]), &result))
-                 number_out_of_range();
-               return result;
-             },
-             1}};
-  if (name == "pos") return {{[](Numbers n) { return n[0]; }, 1}};
-  if (auto found = arithmetic(name)) return found;
-  if (auto found = comparison(name)) return found;
-  return symbolic(name);
+  for (const NamedNumberFunction& one : number_functions())
+    if (one.name == name) return one.known;
+  return {};
 }
 
 }  // namespace ikebana::detail::pt2

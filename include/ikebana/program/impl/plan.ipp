@@ -13,11 +13,11 @@ class PieceMaker {
   /// The slot of a value of the graph, or of an attribute that is an input of the piece.
   Slot local(bool is_attribute, Slot slot) {
     const auto [found, is_new] =
-        slots_.try_emplace({is_attribute, slot}, static_cast<Slot>(slots_.size()));
+        numbers_.try_emplace({is_attribute, slot}, static_cast<Slot>(numbers_.size()));
     return found->second;
   }
-  bool has(bool is_attribute, Slot slot) const { return slots_.contains({is_attribute, slot}); }
-  std::size_t size() const { return slots_.size(); }
+  bool has(bool is_attribute, Slot slot) const { return numbers_.contains({is_attribute, slot}); }
+  std::size_t size() const { return numbers_.size(); }
 
   /// Adds an instruction, of which the attributes in `inputs` have become values.
   void add(Instruction instruction, const std::set<Slot>& inputs, Piece& piece) {
@@ -44,7 +44,7 @@ class PieceMaker {
   }
 
  private:
-  std::map<std::pair<bool, Slot>, Slot> slots_;
+  std::map<std::pair<bool, Slot>, Slot> numbers_;
 };
 
 /// Marks the last use of each value, so that it is released there, and drops results without one.
@@ -73,8 +73,6 @@ class PlanMaker {
       : graph_(std::move(graph)), order_(std::move(order)) {}
 
   Plan run() {
-    for (std::size_t i = 0; i < order_.size(); ++i)
-      for (std::size_t instruction : order_[i].instructions) item_of_[instruction] = i;
     for (Slot slot : graph_.inputs) plan_.root.inputs.push_back(root_.local(false, slot));
     find_users();
     for (std::size_t i = 0; i < order_.size(); ++i)
@@ -101,34 +99,22 @@ class PlanMaker {
     for (const WriteBack& back : graph_.write_backs) used_at_end(back.value);
   }
 
-  /// The call of a unit in the root, and its piece.
+  /// Adds the call of a unit to the root, and its piece.
   void add_unit(std::size_t item) {
-    const auto& own = order_[item].instructions;
-    const std::string& path = order_[item].unit;
     Instruction call;
     call.kind = Instruction::Kind::Unit;
     call.unit = plan_.units.size();
-    call.name = path;
+    call.name = order_[item].unit;
     UnitPiece unit;
-    unit.path = path;
+    unit.path = order_[item].unit;
     PieceMaker maker;
     std::set<Slot> made, parameters;
-    auto add_input = [&](bool is_attribute, Slot slot) {
-      if (maker.has(is_attribute, slot)) return;
-      unit.piece.inputs.push_back(maker.local(is_attribute, slot));
-      unit.piece.input_is_number.push_back(!is_attribute && graph_.values[slot].is_number);
-      Operand operand;
-      operand.kind = is_attribute ? Operand::Kind::Attribute : Operand::Kind::Value;
-      operand.slot = is_attribute ? slot : root_.local(false, slot);
-      call.operands.push_back(std::move(operand));
-      if (is_attribute) parameters.insert(slot);
-    };
-    for (std::size_t i : own) {
+    for (std::size_t i : order_[item].instructions) {
       each_used(graph_.instructions[i], [&](bool is_attribute, Slot slot) {
-        if (!is_attribute && !made.contains(slot)) add_input(false, slot);
-        else if (is_attribute && graph_.attributes[slot].kind == GraphInput::Kind::Parameter &&
-                 !is_below(graph_.attributes[slot].name, path))
-          add_input(true, slot);
+        const bool crosses = is_attribute ? is_of_others(slot, unit.path) : !made.contains(slot);
+        if (!crosses || maker.has(is_attribute, slot)) return;
+        add_input(is_attribute, slot, maker, unit.piece, call);
+        if (is_attribute) parameters.insert(slot);
       });
       each_made(graph_.instructions[i], [&](Slot slot) { made.insert(slot); });
     }
@@ -136,16 +122,36 @@ class PlanMaker {
     for (Slot slot : made)
       if (last_user_[slot] > item) {
         crossing.insert(maker.local(false, slot));
-        unit.piece.outputs.push_back(maker.local(false, slot));
-        unit.piece.output_is_number.push_back(graph_.values[slot].is_number);
-        call.results.emplace_back();
-        call.results.back().slot = root_.local(false, slot);
+        add_output(slot, maker, unit.piece, call);
       }
-    for (std::size_t i : own) maker.add(std::move(graph_.instructions[i]), parameters, unit.piece);
-    unit.piece.slots = maker.size();
+    for (std::size_t i : order_[item].instructions)
+      maker.add(std::move(graph_.instructions[i]), parameters, unit.piece);
+    unit.piece.slot_count = maker.size();
     mark_last_uses(unit.piece, crossing);
     plan_.root.instructions.push_back(std::move(call));
     plan_.units.push_back(std::move(unit));
+  }
+
+  /// True for a parameter that is not the unit's own: it is given as an input, since only the unit
+  /// that owns a parameter may read it where it is.
+  bool is_of_others(Slot attribute, const std::string& unit) const {
+    const AttributeName& name = graph_.attributes[attribute];
+    return name.kind == GraphInput::Kind::Parameter && !is_below(name.name, unit);
+  }
+
+  void add_input(bool is_attribute, Slot slot, PieceMaker& maker, Piece& piece, Instruction& call) {
+    piece.inputs.push_back(maker.local(is_attribute, slot));
+    piece.input_is_number.push_back(!is_attribute && graph_.values[slot].is_number);
+    Operand operand;
+    operand.kind = is_attribute ? Operand::Kind::Attribute : Operand::Kind::Value;
+    operand.slot = is_attribute ? slot : root_.local(false, slot);
+    call.operands.push_back(std::move(operand));
+  }
+  void add_output(Slot slot, PieceMaker& maker, Piece& piece, Instruction& call) {
+    piece.outputs.push_back(maker.local(false, slot));
+    piece.output_is_number.push_back(graph_.values[slot].is_number);
+    call.results.emplace_back();
+    call.results.back().slot = root_.local(false, slot);
   }
 
   void finish() {
@@ -158,7 +164,7 @@ class PlanMaker {
     for (Output& output : graph_.outputs) to_root(output.operand);
     for (WriteBack& back : graph_.write_backs) to_root(back.value);
     mark_last_uses(plan_.root, used);
-    plan_.root.slots = root_.size();
+    plan_.root.slot_count = root_.size();
     for (const Effects& effects : graph_.effects)
       plan_.written.insert(plan_.written.end(), effects.attributes.begin(),
                            effects.attributes.end());
@@ -172,7 +178,6 @@ class PlanMaker {
 
   CompiledGraph graph_;
   std::vector<UnitCutter::Item> order_;
-  std::map<std::size_t, std::size_t> item_of_;
   std::vector<std::size_t> last_user_;
   PieceMaker root_;
   Plan plan_;

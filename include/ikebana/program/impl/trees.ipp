@@ -78,7 +78,7 @@ IKEBANA_INLINE void add_leaves(const Tree& tree, const std::string& name,
   }
 }
 
-/// Returns the tree of a text; a leaf if there is none that can be read.
+/// Returns the tree of a text; a leaf if it cannot be read.
 IKEBANA_INLINE Tree tree_of(const std::string& text) {
   try {
     if (!text.empty()) return TreeReader(text).read();

@@ -22,6 +22,9 @@ struct ZipEntry {
   std::uint32_t crc = 0;
 };
 
+/// Entries are read and written in such pieces, which are still in the cache for the checksum.
+inline constexpr std::uint64_t zip_chunk_bytes = 1 << 20;
+
 /// Each record begins with one of these.
 enum ZipSignature : std::uint32_t {
   zip_local = 0x04034b50,
@@ -39,6 +42,11 @@ inline constexpr std::uint16_t zip_encrypted = 1, zip_described = 8, zip_utf8 = 
 /// The extra field that holds numbers for which 32 bits do not suffice; these are then `zip_wide`.
 inline constexpr std::uint16_t zip64_extra = 1;
 inline constexpr std::uint32_t zip_wide = 0xffffffff;
+
+/// Returns the problem of a name that does not lead to a place within the folder in which an
+/// archive would be unpacked, or that not all programs read alike. Returns an empty text for a good
+/// name.
+std::string problem_of_zip_name(std::string_view name);
 
 /// Reads the numbers and the texts of a record, one after another. Behind the record's end, numbers
 /// are 0 and texts empty.
@@ -94,3 +102,7 @@ inline ZipHeader zip_header(ZipFields& fields, bool is_central) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/files/impl/zip_format.ipp>
+#endif

@@ -58,7 +58,6 @@ class ZipReader {
   /// Takes numbers from the extra field for zip64. Returns whether there is one.
   bool widen(ZipHeader& header, std::string_view extra, const std::string& name,
              std::uint64_t at) const;
-  void check_name(const Listed& item) const;
   /// Compares the header that stands before an entry's bytes with the directory, which is at
   /// `limit`.
   void check_local(Listed& item, std::uint64_t limit);

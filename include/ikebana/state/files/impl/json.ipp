@@ -221,11 +221,14 @@ IKEBANA_INLINE std::size_t Json::utf8_length(std::string_view text) {
 }
 
 IKEBANA_INLINE std::string Json::excerpt(std::string_view text) {
-  constexpr std::size_t max = 100;
-  std::size_t n = 0;
-  while (n < text.size() && n < max) n += std::max<std::size_t>(utf8_length(text.substr(n)), 1);
-  const std::string whole = quoted(text.substr(0, n));
-  return whole.substr(1, whole.size() - 2) + (n < text.size() ? "..." : "");
+  std::string valid;
+  while (!text.empty() && valid.size() < 100) {
+    const std::size_t n = utf8_length(text);
+    valid += n > 0 ? text.substr(0, n) : "?";
+    text.remove_prefix(std::max<std::size_t>(n, 1));
+  }
+  const std::string whole = quoted(valid);
+  return whole.substr(1, whole.size() - 2) + (text.empty() ? "" : "...");
 }
 
 IKEBANA_INLINE std::string Json::quoted(std::string_view text) {

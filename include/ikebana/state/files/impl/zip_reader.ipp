@@ -8,7 +8,6 @@
 
 namespace ikebana::detail {
 
-inline constexpr std::uint64_t zip_chunk_bytes = 1 << 20;  // still in the cache for the checksum
 inline constexpr std::uint64_t max_zip_directory_bytes = 100'000'000;
 
 IKEBANA_INLINE ZipReader::ZipReader(Files& files, const Files::Path& path)
@@ -150,7 +149,6 @@ IKEBANA_INLINE void ZipReader::read_directory(const Directory& d) {
     items.push_back(listed(fields, d.end - fields.left()));
     Listed& item = items.back();
     check_listed(item);
-    check_name(item);
     check_local(item, d.offset);
     claimed += item.end - item.header.offset;
     if (claimed > d.offset) damaged(quoted(item.name) + " overlaps another entry", item.at);
@@ -179,7 +177,8 @@ IKEBANA_INLINE ZipReader::Listed ZipReader::listed(ZipFields& fields, std::uint6
 
 IKEBANA_INLINE void ZipReader::check_listed(const Listed& item) const {
   const ZipHeader& h = item.header;
-  const std::string name = quoted(item.name);
+  const std::string name = quoted(item.name), problem = problem_of_zip_name(item.name);
+  if (!problem.empty()) damaged("the name " + name + " " + problem, item.at);
   if ((h.flags & zip_encrypted) != 0)
     refuse(name + " is encrypted", item.at, "Write the archive without a password.");
   if (h.method != 0)
@@ -200,8 +199,10 @@ IKEBANA_INLINE bool ZipReader::widen(ZipHeader& h, std::string_view extra, const
                                      std::uint64_t at) const {
   bool is_wide = false;
   for (ZipFields fields(extra); fields.left() > 0;) {
+    const bool has_size = fields.left() >= 4;
     const std::uint16_t kind = fields.u16(), bytes = fields.u16();
-    if (fields.left() < bytes) damaged(quoted(name) + ": its extra field is cut off", at);
+    if (!has_size || fields.left() < bytes)
+      damaged(quoted(name) + ": its extra field is cut off", at);
     ZipFields numbers(fields.text(bytes));
     if (kind != zip64_extra) continue;
     if (is_wide) damaged(quoted(name) + ": its zip64 field appears twice", at);
@@ -213,30 +214,6 @@ IKEBANA_INLINE bool ZipReader::widen(ZipHeader& h, std::string_view extra, const
     }
   }
   return is_wide;
-}
-
-/// Checks that a name leads to a place within the folder in which the archive would be unpacked.
-IKEBANA_INLINE void ZipReader::check_name(const Listed& item) const {
-  const std::string name = quoted(item.name);
-  for (std::string_view text = item.name; !text.empty();) {
-    const std::size_t n = Json::utf8_length(text);
-    if (n == 0) damaged("the name " + name + " is not UTF-8", item.at);
-    const auto c = static_cast<unsigned char>(text[0]);
-    if (c < 0x20 || c == 0x7f || c == '\\')
-      damaged("the name " + name + " has a control character or a backslash", item.at);
-    text.remove_prefix(n);
-  }
-  if (item.name.starts_with('/')) damaged("the name " + name + " begins with `/`", item.at);
-  std::string_view rest = item.name;
-  if (rest.ends_with('/')) rest.remove_suffix(1);  // a folder
-  while (true) {
-    const std::size_t n = std::min(rest.find('/'), rest.size());
-    const std::string_view part = rest.substr(0, n);
-    if (part.empty() || part == "." || part == "..")
-      damaged("the name " + name + " has an empty part, `.` or `..`", item.at);
-    if (n == rest.size()) return;
-    rest.remove_prefix(n + 1);
-  }
 }
 
 IKEBANA_INLINE void ZipReader::check_local(Listed& item, std::uint64_t limit) {
@@ -338,13 +315,7 @@ IKEBANA_INLINE void ZipReader::refuse(const std::string& what, std::uint64_t off
 }
 
 IKEBANA_INLINE std::string ZipReader::quoted(std::string_view name) {
-  std::string valid;
-  for (std::size_t n; !name.empty() && valid.size() < 200;
-       name.remove_prefix(std::max<std::size_t>(n, 1))) {
-    n = Json::utf8_length(name);
-    valid += n > 0 ? name.substr(0, n) : "?";
-  }
-  return "`" + Json::excerpt(valid) + "`";
+  return "`" + Json::excerpt(name) + "`";
 }
 
 }  // namespace ikebana::detail
