@@ -28,6 +28,7 @@ HELD_OUT = 3
 SEED = {"model": 3, "batches": 5, "training": 11, "evaluation": 13}
 SINGLE = ("vit", "normed", "lstm")
 LEARNING_RATE = 1e-3
+EAGER = 1e-5  # of a loss
 BF16 = functools.partial(torch.autocast, "cpu", torch.bfloat16)
 
 
@@ -63,6 +64,31 @@ def train(case, model, batches, autocast=contextlib.nullcontext):
     return losses
 
 
+class ByGraph(torch.nn.Module):
+    """Computes by the exported graphs, with the parameters and buffers of the model."""
+
+    def __init__(self, model, programs):
+        super().__init__()
+        self.model = model
+        self.graphs = {mode: [program.module()] for mode, program in programs.items()}
+
+    def forward(self, *args, **kwargs):
+        state = dict(self.model.named_parameters(remove_duplicate=False))
+        state |= dict(self.model.named_buffers(remove_duplicate=False))
+        graph = self.graphs["train" if self.training else "eval"][0]
+        return torch.func.functional_call(graph, state, args, kwargs)
+
+    def state_dict(self):
+        return self.model.state_dict()
+
+
+def check_eager(name, case, model, batches, losses):
+    """Eager Python may differ from its graph by rounding alone."""
+    apart = max(abs(x / y - 1) for x, y in zip(train(case, model, batches), losses, strict=True))
+    if not apart <= EAGER:
+        sys.exit(f"reference: {name}: losses of eager Python are {apart:.1e} from the graph's")
+
+
 def export(name, case, model, folder):
     torch.manual_seed(SEED["batches"] + 1)
     args, kwargs = cases.inputs_of(case, case.draw())
@@ -75,6 +101,7 @@ def export(name, case, model, folder):
     if name in SINGLE:
         for mode, one in programs.items():
             torch.export.save(one, folder / f"{name}.{mode}.pt2")
+    return programs
 
 
 def named(prefix, batches):
@@ -83,24 +110,27 @@ def named(prefix, batches):
 
 
 def state(model):
-    return {name: x.detach().clone().contiguous()
-            for name, x in [*model.named_parameters(), *model.named_buffers()]}
+    return {name: x.detach().clone() for name, x in model.state_dict().items()}
 
 
 def write(name, case, folder):
     torch.manual_seed(SEED["model"])
     model = case.make()
-    export(name, case, model, folder)
+    programs = export(name, case, model, folder)
     torch.manual_seed(SEED["batches"])
     batches = [case.draw() for _ in range(case.steps)]
     held_out = [case.draw() for _ in range(HELD_OUT)]
     file = named("batch", batches) | named("held_out", held_out)
+    eager = copy.deepcopy(model) if case.by_graph else None
+    model = ByGraph(model, programs) if case.by_graph else model
     if case.half:
         half = copy.deepcopy(model)
         file["half.losses"] = torch.tensor(train(case, half, batches, BF16), dtype=torch.float64)
         file |= {f"half.final.{name}": x for name, x in state(half).items()}
     before = evaluated(case, model, held_out)
     losses = train(case, model, batches)
+    if case.by_graph:
+        check_eager(name, case, eager, batches, losses)
     file |= {f"final.{name}": x for name, x in state(model).items()}
     after = evaluated(case, model, held_out)
     file["losses"] = torch.tensor(losses, dtype=torch.float64)

@@ -43,21 +43,23 @@ def pretrained(folder):
 
 
 def found(folder=None):
-    """The cases by name. With grouped heads torch cannot prove what a dynamic length needs."""
+    """The cases by name. With grouped heads torch cannot prove what a dynamic length needs. If
+    nothing is masked, Llama's attention has no mask, but in a graph it has."""
     length = Dim("length", min=2, max=64)
     both = {0: cases.ROWS, 1: length}
     given = {
         "llama": cases.Case(
-            llama, lambda: windows(SYMBOLS, 4, 12), "cross_entropy.last",
-            {"input_ids": {0: cases.ROWS}}, output="logits", kwargs=("input_ids",)),
+            llama, lambda: windows(SYMBOLS, 8, 12), "cross_entropy.last",
+            {"input_ids": {0: cases.ROWS}}, output="logits", kwargs=("input_ids",), half=False,
+            by_graph=True),
         "bert": cases.Case(
-            bert, lambda: padded(4, 12), "cross_entropy.last",
+            bert, lambda: padded(8, 12), "cross_entropy.last",
             {"input_ids": both, "attention_mask": both}, output="logits",
             kwargs=("input_ids", "attention_mask")),
     }
     if folder:
         given["smollm2"] = cases.Case(
-            functools.partial(pretrained, folder), lambda: windows(49152, 2, 32),
+            functools.partial(pretrained, folder), lambda: windows(49152, 8, 16),
             "cross_entropy.last", {"input_ids": {0: cases.ROWS}}, output="logits",
-            kwargs=("input_ids",), half=False, steps=10)
+            kwargs=("input_ids",), half=False, steps=6, by_graph=True)
     return given
