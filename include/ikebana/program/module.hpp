@@ -128,6 +128,8 @@ class ProgramImpl : public ProgramModule {
   const std::vector<std::string>& unit_names() const { return unit_names_; }
   /// The modules that were wanted as units and cannot be, each with the reason.
   const std::vector<detail::pt2::NoUnit>& not_units() const { return not_units_; }
+  /// The archive that it was loaded from, with the tensors of now.
+  const detail::pt2::ProgramFile& file() const { return file_; }
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -150,7 +152,7 @@ class ProgramImpl : public ProgramModule {
   std::vector<std::string> unit_names_;
   std::vector<detail::pt2::NoUnit> not_units_;
   std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
-  std::vector<std::string> texts_;               // of the models in the file
+  detail::pt2::ProgramFile file_;                // what `export_program` writes again
 };
 TORCH_MODULE(Program);
 

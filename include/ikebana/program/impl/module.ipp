@@ -88,10 +88,11 @@ IKEBANA_INLINE ProgramImpl::ProgramImpl(detail::pt2::ProgramFile file,
   unit_names_ = std::move(found.paths);
   not_units_ = std::move(found.others);
   make_modules(file);
-  for (detail::pt2::NamedModel& model : file.models) texts_.push_back(std::move(model.text));
   const auto& mode = code_->graphs[0].plan.mode;
-  if (file.models.size() == 1 && !mode.evaluation_forms.empty() && mode.training_forms.empty())
+  if (file.models.size() == 1 && !mode.evaluation_forms.empty() && !options.evaluation_graph)
     eval();
+  for (detail::pt2::NamedModel& model : file.models) model.model = {};
+  file_ = std::move(file);
 }
 
 /// The module with this path, which is made if it is new.
@@ -102,9 +103,9 @@ IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
   for (std::size_t begin = 0; begin < path.size();) {
     const std::size_t dot = std::min(path.find('.', begin), path.size());
     const std::string name = path.substr(begin, dot - begin);
-    if (name.empty() || ++depth > max_depth)
+    if (++depth > max_depth)
       throw BadFile("load_program: `" + detail::escaped(path) +
-                    "` is no path of a module. Use another copy of the file.");
+                    "` lies in more than 64 modules. Export a model with fewer.");
     const auto children = module->named_children();
     if (const auto* child = children.find(name)) {
       module = static_cast<ProgramModule*>(child->get());
@@ -128,14 +129,16 @@ IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
 IKEBANA_INLINE std::size_t ProgramImpl::add_tensor(const std::string& name,
                                                    const detail::pt2::StoredTensor& stored,
                                                    bool is_parameter) {
-  const std::size_t dot = name.rfind('.');
-  const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
-  ProgramModule& module = module_at(dot == std::string::npos ? "" : name.substr(0, dot));
   auto bad = [&](const std::string& what) {
     throw BadFile("load_program: `" + detail::escaped(name) + "` " + what +
                   ". Use another copy of the file, or export the model again.");
   };
-  if (leaf.empty()) bad("is no name of a tensor");
+  if (name.empty() || name.front() == '.' || name.back() == '.' ||
+      name.find("..") != std::string::npos)
+    bad("is no name of a tensor");
+  const std::size_t dot = name.rfind('.');
+  const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
+  ProgramModule& module = module_at(dot == std::string::npos ? "" : name.substr(0, dot));
   if (!is_parameter) {
     if (!module.named_buffers(false).contains(leaf)) module.register_buffer(leaf, stored.tensor);
     return 0;
