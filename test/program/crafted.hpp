@@ -224,11 +224,17 @@ class Crafted {
     weights_ += Graph::comma(weights_) + json;
     return *this;
   }
+  /// Gives the table of weights another name in the archive.
+  Crafted& rename_table(const std::string& name) {
+    table_name_ = name;
+    return *this;
+  }
   std::filesystem::path write() {
     auto all = entries;
     for (const std::string& model : models_) {
-      all.emplace("data/weights/" + model + "_weights_config.json",
-                  R"({"config": {)" + weights_ + "}}");
+      all.emplace(
+          table_name_.empty() ? "data/weights/" + model + "_weights_config.json" : table_name_,
+          R"({"config": {)" + weights_ + "}}");
       all.emplace("data/constants/" + model + "_constants_config.json",
                   R"({"config": {)" + constants_ + "}}");
     }
@@ -272,7 +278,7 @@ class Crafted {
   }
 
   Folder folder_;
-  std::string weights_, constants_;
+  std::string weights_, constants_, table_name_;
   std::vector<std::string> models_;
   int count_ = 0;
 };

@@ -73,6 +73,22 @@ TEST_CASE("program: train() and eval() switch dropout and norms, and counts") {
   CHECK(buffers["norm.num_batches_tracked"].item<std::int64_t>() == 2);
 }
 
+TEST_CASE("program: a part that is set to evaluation mode stays in it") {
+  Crafted crafted(normed(true));
+  Program program = add_norm(crafted).load();
+  program->named_modules()["norm"]->eval();
+  ByHand hand;
+  const at::Tensor x = at::randn({8, 3});
+  const at::Tensor h = at::linear(x, hand.weight, hand.bias);
+  torch::manual_seed(5);
+  const at::Tensor ours = program->forward(x);
+  torch::manual_seed(5);
+  CHECK(same_bits(ours, at::dropout(at::batch_norm(h, hand.scale, hand.shift, hand.mean, hand.var,
+                                                   false, 0.25, 1e-5, false),
+                                    0.5, true)));
+  CHECK(program->named_buffers()["norm.num_batches_tracked"].item<std::int64_t>() == 0);
+}
+
 TEST_CASE("program: what was exported in evaluation mode is trained only if that is asked for") {
   Crafted crafted(normed(false));
   Program program = add_norm(crafted).load();
@@ -105,6 +121,9 @@ TEST_CASE("program: a file with two graphs runs each in its mode") {
   CHECK(same_bits(program->forward(x), -y));
   CHECK(
       contains(crafted.refusal<BadValue>({.model = "other"}), "has no model `other`, but `eval`"));
+  program->train();
+  program->named_modules()["layer"]->eval();
+  CHECK(contains(message_of<BadModel>([&] { program->forward(x); }), "each of its two graphs"));
   Program one = crafted.load({.model = "eval"});
   CHECK(same_bits(one->forward(x), -y));
 }

@@ -140,6 +140,8 @@ class ProgramImpl : public ProgramModule {
   ProgramModule& module_at(const std::string& path);
   std::size_t add_tensor(const std::string& name, const detail::pt2::StoredTensor& stored,
                          bool is_parameter);
+  const torch::nn::Module& module_around(const std::string& path) const;
+  void find_owners(detail::pt2::Plan& plan);
   void place_constants(c10::Device device);
   c10::Device device_of(const detail::pt2::Values& inputs) const;
   std::size_t graph_of_mode(bool evaluating) const;
@@ -152,6 +154,7 @@ class ProgramImpl : public ProgramModule {
   std::vector<std::string> unit_names_;
   std::vector<detail::pt2::NoUnit> not_units_;
   std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
+  std::vector<const torch::nn::Module*> parts_;  // all modules below
   detail::pt2::ProgramFile file_;                // what `export_program` writes again
 };
 TORCH_MODULE(Program);

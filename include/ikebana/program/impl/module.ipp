@@ -60,8 +60,7 @@ IKEBANA_INLINE ProgramValues ProgramUnitImpl::forward(const ProgramValues& input
   using namespace detail::pt2;
   const Code& code = code_->graphs.at(inputs.graph);
   const UnitPiece& unit = code.plan.units.at(inputs.call);
-  Interpreter interpreter(unit.piece, code.plan.scopes, code.attributes, code_->device,
-                          is_training(), no_units);
+  Interpreter interpreter(unit.piece, code.plan.scopes, code.attributes, code_->device, no_units);
   interpreter.run(from_unit(inputs, unit.piece.input_is_number));
   return to_unit(interpreter.outputs());
 }
@@ -196,6 +195,37 @@ IKEBANA_INLINE void ProgramImpl::make_modules(detail::pt2::ProgramFile& file) {
       calls_.back().emplace_back(
           std::static_pointer_cast<ProgramUnitImpl>(module.shared_from_this()));
     }
+    find_owners(code.plan);
+  }
+  for (const auto& module : modules(/*include_self=*/false)) parts_.push_back(module.get());
+}
+
+/// The module with this path, or the innermost one around it that holds tensors.
+IKEBANA_INLINE const torch::nn::Module& ProgramImpl::module_around(const std::string& path) const {
+  const torch::nn::Module* module = this;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t dot = std::min(path.find('.', begin), path.size());
+    const auto children = module->named_children();
+    const auto* child = children.find(path.substr(begin, dot - begin));
+    if (child == nullptr) break;
+    module = child->get();
+    begin = dot + 1;
+  }
+  return *module;
+}
+
+/// Finds whose mode each instruction obeys.
+IKEBANA_INLINE void ProgramImpl::find_owners(detail::pt2::Plan& plan) {
+  auto in_piece = [&](detail::pt2::Piece& piece) {
+    for (auto& instruction : piece.instructions)
+      instruction.owner = &module_around(instruction.module);
+  };
+  in_piece(plan.root);
+  for (auto& unit : plan.units) in_piece(unit.piece);
+  for (auto& back : plan.write_backs) {
+    const std::string& name = plan.attributes[back.attribute].name;
+    const std::size_t dot = name.rfind('.');
+    back.owner = &module_around(dot == std::string::npos ? std::string() : name.substr(0, dot));
   }
 }
 
@@ -224,7 +254,15 @@ IKEBANA_INLINE c10::Device ProgramImpl::device_of(const detail::pt2::Values& inp
 IKEBANA_INLINE std::size_t ProgramImpl::graph_of_mode(bool evaluating) const {
   const auto& graphs = code_->graphs;
   const auto& mode = graphs[0].plan.mode;
-  if (graphs.size() == 2) return is_training() ? 0 : 1;
+  if (graphs.size() == 2) {
+    for (const torch::nn::Module* part : parts_)
+      if (part->is_training() != is_training())
+        throw BadModel(
+            "Program: some of its modules are in training mode and others in evaluation mode, and "
+            "each of its two graphs is of one mode. Export the graph of that mixture, and load it "
+            "with {.model = \"train\"}, or call train() or eval() on the whole program.");
+    return is_training() ? 0 : 1;
+  }
   if (!mode.evaluation_forms.empty() && !evaluating && !options_.evaluation_graph)
     throw BadModel("Program: it was exported in evaluation mode (" + mode.evaluation_forms[0] +
                    "), and training would be without dropout, and with norms of fixed statistics. "
@@ -245,7 +283,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   Values inputs = code.inputs.arranged(std::move(given));
   place_constants(device_of(inputs));
   Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
-                          is_training(), [&](std::size_t call, Values values) {
+                          [&](std::size_t call, Values values) {
                             ProgramValues crossing = to_unit(std::move(values));
                             crossing.graph = graph;
                             crossing.call = call;
@@ -254,7 +292,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
                           });
   interpreter.run(std::move(inputs));
   for (const WriteBack& back : code.plan.write_backs) {
-    if (back.only_training && !is_training()) continue;
+    if (back.only_training && !back.owner->is_training()) continue;
     const at::NoGradGuard no_grad;
     (*code.attributes[back.attribute]).copy_(interpreter.value(back.value).toTensor());
   }

@@ -58,7 +58,7 @@ class ProgramFileReader {
 IKEBANA_INLINE std::string ProgramFileReader::text_of(const std::string& name) {
   if (!zip_.has(name))
     bad("it has no `" + escaped(name) +
-        "`. Export the model by torch.export.save of PyTorch 2.8 or newer.");
+        "`. Export the model by torch.export.save of PyTorch 2.9 or newer.");
   return zip_.text(name, max_text);
 }
 
@@ -68,7 +68,7 @@ IKEBANA_INLINE void ProgramFileReader::check_format() {
       bad("its archive_format is not pt2. Use a file of torch.export.save.");
   } else if (zip_.has("serialized_exported_program.json")) {
     bad("it was written by a PyTorch before 2.8, whose layout is not read. Load it in Python by "
-        "torch.export.load and save it again with PyTorch 2.8 or newer.");
+        "torch.export.load and save it again with PyTorch 2.9 or newer.");
   } else {
     bad("it is no archive of torch.export.save: it has no archive_format. TorchScript's and "
         "torch.save's files are not read.");
@@ -229,6 +229,9 @@ IKEBANA_INLINE ProgramFile ProgramFileReader::read(const std::string& model) {
                            zip_.has(samples) ? zip_.text(samples, max_text) : std::string(),
                            std::move(read)});
     const std::string weights = weights_config_path(name), constants = constants_config_path(name);
+    if (!zip_.has(weights) && zip_.has(std::string(weights_folder) + name + ".pt"))
+      bad("its weights are pickled, as PyTorch 2.8 wrote them, and no pickle is read. Load it in "
+          "Python by torch.export.load and save it again with PyTorch 2.9 or newer.");
     auto table = [&](const std::string& of) {
       return parsed(of, text_of(of), [](auto& t) { return read_payloads(t); });
     };
