@@ -38,24 +38,24 @@ Texts read(SparseFiles& files) {
 }
 
 std::string seed(bool is_wide, bool is_described) {
-  test::zip::Archive archive({{"m/a", "first"}, {"m/data/b", ""}});
-  for (test::zip::Entry& e : archive.entries) {
+  test::zip_records::Archive archive({{"m/a", "first"}, {"m/data/b", ""}});
+  for (test::zip_records::Entry& e : archive.entries) {
     if (is_wide) {
-      for (test::zip::Fields* f : {&e.local, &e.listed}) {
-        f->extra = test::zip::u16(1) + test::zip::u16(16) + test::zip::u64(f->size) +
-                   test::zip::u64(f->size);
+      for (test::zip_records::Fields* f : {&e.local, &e.listed}) {
+        f->extra = test::zip_records::u16(1) + test::zip_records::u16(16) +
+                   test::zip_records::u64(f->size) + test::zip_records::u64(f->size);
         f->size = f->packed = 0xffffffff;
       }
     } else if (is_described) {
       e.local.flags = e.listed.flags = 0x808;
-      e.behind = "PK\7\x08" + test::zip::u32(e.local.crc) + test::zip::u32(e.data.size()) +
-                 test::zip::u32(e.data.size());
+      e.behind = "PK\7\x08" + test::zip_records::u32(e.local.crc) +
+                 test::zip_records::u32(e.data.size()) + test::zip_records::u32(e.data.size());
       e.local.crc = e.local.size = e.local.packed = 0;
     }
   }
   if (is_wide) {
     const std::size_t end = archive.text().size() - 22, bytes = end - archive.directory;
-    archive.wide = test::zip::wide_end(end, 2, bytes, archive.directory);
+    archive.wide = test::zip_records::wide_end(end, 2, bytes, archive.directory);
   }
   return archive.text();
 }
