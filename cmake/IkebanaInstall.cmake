@@ -35,8 +35,9 @@ file(RELATIVE_PATH to_prefix /${pkgconfig} /)
 string(REGEX REPLACE "/$" "" to_prefix ${to_prefix})
 configure_file(cmake/ikebana.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ikebana.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ikebana.pc DESTINATION ${pkgconfig})
-# These scripts convert weights of other formats; errors name them.
+# These scripts convert weights of other formats and export models of Python; errors name them.
 install(PROGRAMS scripts/pth_to_safetensors.py scripts/gguf_to_safetensors.py
+                 scripts/export_program.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts)
 install(FILES scripts/gdb/ikebana.py DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts/gdb)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

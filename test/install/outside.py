@@ -37,7 +37,7 @@ def arrives(place, prefix):
     expect(sources == arrived, f"not what src/ holds: {arrived}")
     if (place.root / "LICENSE").exists():
         expect(any(path.name == "LICENSE" for path in installed), "no LICENSE was installed")
-    for name in ("pth_to_safetensors.py", "gguf_to_safetensors.py"):
+    for name in ("pth_to_safetensors.py", "gguf_to_safetensors.py", "export_program.py"):
         script = prefix / "share/ikebana/scripts" / name
         expect(os.access(script, os.X_OK), f"no {name} was installed, which errors name")
     for path in installed:
