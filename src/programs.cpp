@@ -13,5 +13,6 @@
 #include <ikebana/program/impl/operand.ipp>
 #include <ikebana/program/impl/plan.ipp>
 #include <ikebana/program/impl/program_file.ipp>
+#include <ikebana/program/impl/save.ipp>
 #include <ikebana/program/impl/schema_json.ipp>
 #include <ikebana/program/impl/trees.ipp>

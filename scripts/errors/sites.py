@@ -45,7 +45,7 @@ INTERNAL = {
     ("state/files/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
 }
 # The texts of these exceptions are parts of other exceptions' texts.
-PARTS = {"ParseError"}
+PARTS = {"ParseError", "Refusal"}
 # Errors that consist of other texts alone.
 WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("core/guard.hpp", "FileFailed"),
                 ("posix/memory.hpp", "bad_alloc"), ("core/untrained_leaves.hpp", "bad_alloc")}

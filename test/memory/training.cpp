@@ -121,13 +121,16 @@ void write_expected(const std::filesystem::path& folder, const MemoryRecord& rec
                     std::int64_t peak) {
   std::map<std::string, std::int64_t> kinds;
   for (const MemoryBlock& block : record.blocks) kinds[block.kind] += block.bytes;
-  std::ofstream file(folder / "expected.json");
-  file << "{\"in_use\": " << record.in_use << ", \"before\": " << record.before
-       << ", \"peak\": " << peak << ", \"events\": " << record.events.size()
-       << ", \"dropped\": " << record.dropped << ", \"kinds\": {";
-  for (const auto& [kind, bytes] : kinds)
-    file << (kind == kinds.begin()->first ? "" : ", ") << '"' << kind << "\": " << bytes;
-  file << "}}\n";
+  ikebana::detail::JsonWriter json;
+  json.object([&] {
+    json.member("in_use", record.in_use), json.member("before", record.before);
+    json.member("peak", peak), json.member("events", record.events.size());
+    json.member("dropped", record.dropped);
+    json.object("kinds", [&] {
+      for (const auto& [kind, bytes] : kinds) json.member(kind, bytes);
+    });
+  });
+  std::ofstream(folder / "expected.json") << std::move(json).text();
 }
 
 // snapshots.py runs this case with a folder of its own, and reads the files.

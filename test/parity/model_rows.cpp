@@ -165,7 +165,7 @@ Work<Llama> llama_of(bool tied) {
   LlamaConfig c{.vocab_size = 96, .hidden_size = 32, .intermediate_size = 48};
   c.num_hidden_layers = 2;
   c.tie_word_embeddings = tied;
-  return {"{\"Llama\":" + fields_json(c) + "}", Llama(c), each_step([&] {
+  return {net_json("Llama", c), Llama(c), each_step([&] {
             at::Tensor text = torch::randint(c.vocab_size, {10, 33}, at::kLong);
             return Batch{text.slice(1, 0, 32), text.slice(1, 1)};
           })};

@@ -13,7 +13,9 @@ const Agreement divided_sum = bits_with("a sum that is divided");
 template <class Last>
 Work<nn::Sequential> ending_in(const std::string& name, Last last) {
   auto work = mlp_of(0);
-  work.net = "{\"MLP\":{\"width\":16,\"" + name + "\":true}}";
+  work.net = object_json([&](JsonWriter& out) {
+    out.object("MLP", [&] { out.member("width", 16), out.member(name, true); });
+  });
   work.model->push_back(last);
   return work;
 }

@@ -13,7 +13,7 @@ auto each_step(Make&& make) {
 }
 
 inline Work<GPT> gpt_of(const GPTConfig& c, std::int64_t rows) {
-  std::string net = "{\"GPT\":" + fields_json(c) + "}";
+  std::string net = net_json("GPT", c);
   GPT model(c);
   return {net, model, each_step([&] {
             at::Tensor text = torch::randint(256, {rows, c.context + 1}, at::kLong);
@@ -27,7 +27,9 @@ inline Work<GPT> long_gpt() {
 }
 
 inline Work<nn::Sequential> mlp_of(double dropout) {
-  std::string net = "{\"MLP\":{\"width\":16,\"dropout\":" + json(dropout) + "}}";
+  std::string net = object_json([&](JsonWriter& out) {
+    out.object("MLP", [&] { out.member("width", 16), out.member("dropout", dropout); });
+  });
   nn::Sequential model = mlp(16, 3, dropout);
   return {net, model, each_step([] {
             return Batch{torch::randn({24, 16}), torch::randint(16, {24}, at::kLong)};

@@ -13,7 +13,7 @@ using ikebana::detail::ZipReader;
 
 namespace test::zip_damaged {
 
-using namespace test::zip;
+using namespace test::zip_records;
 using Texts = std::map<std::string, std::string>;
 
 Texts read(const std::string& bytes) {

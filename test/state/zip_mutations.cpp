@@ -17,7 +17,7 @@ using ikebana::detail::ZipWriter;
 
 namespace test::zip_mutations {
 
-using namespace test::zip;
+using namespace test::zip_records;
 using Texts = std::map<std::string, std::string>;
 
 const Texts texts{{"models/model.json", "{\"a\": [1, 2, 3]}"},

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace test::zip {
+namespace test::zip_records {
 
 template <class... Numbers>
 std::string little_endian(Numbers... numbers) {
@@ -84,4 +84,4 @@ inline std::string wide_end(std::size_t end, std::size_t count, std::size_t byte
          u64(bytes) + u64(offset) + "PK\6\7" + u32(0) + u64(end) + u32(1);
 }
 
-}  // namespace test::zip
+}  // namespace test::zip_records

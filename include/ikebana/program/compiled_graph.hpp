@@ -32,6 +32,7 @@ struct WriteBack {
   Slot attribute = no_slot;
   Operand value;
   bool only_training = false;
+  const torch::nn::Module* owner = nullptr;  ///< of the buffer, whose mode it obeys
 };
 
 /// An output of the whole program.

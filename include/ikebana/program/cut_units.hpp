@@ -5,8 +5,6 @@
 
 namespace ikebana::detail::pt2 {
 
-/// The path of a module, of whichever of its calls.
-inline std::string path_of_call(const std::string& call) { return call.substr(0, call.find('@')); }
 inline bool is_below(const std::string& name, const std::string& path) {
   return name.size() > path.size() && name.starts_with(path) && name[path.size()] == '.';
 }

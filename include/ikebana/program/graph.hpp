@@ -37,6 +37,9 @@ struct GraphModule {
   std::string type;  ///< its class in Python
 };
 
+/// The path of a module, without the number of its call.
+inline std::string path_of_call(const std::string& call) { return call.substr(0, call.find('@')); }
+
 /// A call of an operator.
 struct GraphNode {
   std::string target;                  ///< `torch.ops.aten.linear.default`

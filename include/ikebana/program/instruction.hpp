@@ -75,7 +75,9 @@ struct Instruction {
   std::size_t scope = 0;        ///< index in `Graph::scopes`
   bool only_training = false;   ///< not called in evaluation: its result is then its first operand
   bool skips_autocast = false;  ///< not called under autocast: a check of dtypes
-  std::string name;             ///< of the operator and its module, for errors
+  std::string module;           ///< path of the innermost module in Python
+  const torch::nn::Module* owner = nullptr;  ///< whose mode it obeys: `module`, or one around it
+  std::string name;                          ///< of the operator and its module, for errors
 };
 
 /// A region of a graph that runs under a setting of the thread.

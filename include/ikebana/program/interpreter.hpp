@@ -34,13 +34,11 @@ using RunUnit = c10::function_ref<Values(std::size_t unit, Values inputs)>;
 class Interpreter {
  public:
   Interpreter(const Piece& piece, const std::vector<Scope>& scopes,
-              const AttributeTensors& attributes, c10::Device device, bool training,
-              RunUnit run_unit)
+              const AttributeTensors& attributes, c10::Device device, RunUnit run_unit)
       : piece_(piece),
         scopes_(scopes),
         attributes_(attributes),
         device_(device),
-        training_(training),
         run_unit_(run_unit) {}
 
   /// Computes everything from the inputs. Errors of LibTorch name the operator and its module.
@@ -57,7 +55,7 @@ class Interpreter {
   void call_unit(const Instruction& instruction);
   void compute_number(const Instruction& instruction);
   void read_size(const Instruction& instruction);
-  c10::IValue taken(const Operand& operand);
+  c10::IValue taken(const Operand& operand, const Instruction* instruction = nullptr);
   c10::IValue list(const Operand& operand);
   c10::IValue element(const ListElement& element);
   void keep(const Instruction& instruction);
@@ -67,7 +65,6 @@ class Interpreter {
   const std::vector<Scope>& scopes_;
   const AttributeTensors& attributes_;
   c10::Device device_;
-  bool training_;
   RunUnit run_unit_;
   std::size_t at_ = 0;
   Values values_;

@@ -128,6 +128,8 @@ class ProgramImpl : public ProgramModule {
   const std::vector<std::string>& unit_names() const { return unit_names_; }
   /// The modules that were wanted as units and cannot be, each with the reason.
   const std::vector<detail::pt2::NoUnit>& not_units() const { return not_units_; }
+  /// The archive that it was loaded from, with the tensors of now.
+  const detail::pt2::ProgramFile& file() const { return file_; }
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -138,6 +140,8 @@ class ProgramImpl : public ProgramModule {
   ProgramModule& module_at(const std::string& path);
   std::size_t add_tensor(const std::string& name, const detail::pt2::StoredTensor& stored,
                          bool is_parameter);
+  const torch::nn::Module& module_around(const std::string& path) const;
+  void find_owners(detail::pt2::Plan& plan);
   void place_constants(c10::Device device);
   c10::Device device_of(const detail::pt2::Values& inputs) const;
   std::size_t graph_of_mode(bool evaluating) const;
@@ -150,7 +154,8 @@ class ProgramImpl : public ProgramModule {
   std::vector<std::string> unit_names_;
   std::vector<detail::pt2::NoUnit> not_units_;
   std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
-  std::vector<std::string> texts_;               // of the models in the file
+  std::vector<const torch::nn::Module*> parts_;  // all modules below
+  detail::pt2::ProgramFile file_;                // what `export_program` writes again
 };
 TORCH_MODULE(Program);
 

@@ -12,6 +12,7 @@ namespace ikebana::detail::pt2 {
 /// A tensor of the file.
 struct StoredTensor {
   at::Tensor tensor;
+  at::ScalarType dtype = at::kFloat;  ///< of the file; the tensor may have been converted since
   bool is_parameter = false;
   bool requires_grad = false;
 };
@@ -20,7 +21,8 @@ using StoredTensors = std::map<std::string, StoredTensor>;
 /// A model of the archive: models/NAME.json.
 struct NamedModel {
   std::string name;
-  std::string text;  ///< the file's, to be written again
+  std::string text;     ///< the file's, to be written again
+  std::string samples;  ///< the record of example inputs, which is pickled, so never read
   ProgramModel model;
 };
 

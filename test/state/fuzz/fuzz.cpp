@@ -1,15 +1,18 @@
 // For libFuzzer: reads the bytes of a safetensors file. No header may crash the reader; an accepted
 // header is consistent, and the same after it is written and read again. An empty corpus folder is
 // filled with seeds.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <ikebana/state/files/json_writer.hpp>
 #include <ikebana/state/files/safetensors.hpp>
 
 using ikebana::FileHeader;
 using ikebana::detail::HeaderReader;
 using ikebana::detail::Json;
+using ikebana::detail::JsonWriter;
 
 // libFuzzer's default mutation.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
@@ -41,18 +44,20 @@ std::string with_length(std::string text, const std::string& data) {
 }
 
 std::string text_of(const FileHeader& header) {
-  std::string text = "{\"__metadata__\":{";
-  const char* comma = "";
-  for (const auto& [key, value] : header.metadata)
-    text += comma + Json::quoted(key) + ":" + Json::quoted(value), comma = ",";
-  text += "}";
-  for (const auto& [name, t] : header.tensors) {
-    text += "," + Json::quoted(name) + ":{\"dtype\":" + Json::quoted(t.dtype) + ",\"shape\":[";
-    for (std::size_t i = 0; i < t.shape.size(); ++i)
-      text += (i > 0 ? "," : "") + std::to_string(t.shape[i]);
-    text += "],\"data_offsets\":[" + std::to_string(t.begin) + "," + std::to_string(t.end) + "]}";
-  }
-  return text + "}";
+  JsonWriter json;
+  json.object([&] {
+    json.object("__metadata__", [&] {
+      for (const auto& [key, value] : header.metadata) json.member(key, value);
+    });
+    for (const auto& item : header.tensors)
+      json.object(item.first, [&] {
+        const ikebana::FileTensor& t = item.second;
+        json.member("dtype", t.dtype);
+        json.member("shape", t.shape);
+        json.member("data_offsets", std::array{t.begin, t.end});
+      });
+  });
+  return std::move(json).text();
 }
 
 FileHeader header_of(const std::string& file) {

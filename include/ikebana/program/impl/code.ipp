@@ -39,6 +39,17 @@ IKEBANA_INLINE ProgramUnits units_of(const std::vector<CompiledGraph>& graphs,
   return units;
 }
 
+/// Throws BadValue for an output that the program does not have.
+IKEBANA_INLINE void check_output(const std::string& chosen,
+                                 const std::vector<std::string>& outputs) {
+  if (chosen.empty() || std::find(outputs.begin(), outputs.end(), chosen) != outputs.end()) return;
+  std::string names;
+  for (const std::string& name : outputs)
+    names += (names.empty() ? "`" : ", `") + escaped(name) + "`";
+  throw BadValue("load_program: no output is called `" + escaped(chosen) + "`; the program has " +
+                 names + ". Correct ProgramOptions::output.");
+}
+
 IKEBANA_INLINE std::vector<Code> compile_program(const ProgramFile& file,
                                                  const ProgramOptions& options,
                                                  ProgramUnits& units) {
@@ -55,6 +66,7 @@ IKEBANA_INLINE std::vector<Code> compile_program(const ProgramFile& file,
     Code code;
     code.inputs = InputCheck(model);
     code.output_names = output_names(model, graphs[i].outputs.size());
+    check_output(options.output, code.output_names);
     code.plan = plan_of(std::move(graphs[i]), units.paths);
     codes.push_back(std::move(code));
   }

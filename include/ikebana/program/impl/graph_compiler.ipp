@@ -155,7 +155,10 @@ IKEBANA_INLINE void GraphCompiler::add_node(const GraphNode& node, std::size_t s
   Instruction instruction;
   instruction.scope = scope;
   instruction.name = node.target;
-  if (!node.modules.empty()) instruction.name += " of " + node.modules.back().path;
+  if (!node.modules.empty()) {
+    instruction.module = path_of_call(node.modules.back().path);
+    instruction.name += " of " + instruction.module;
+  }
   constexpr std::string_view operators = "torch.ops.", regions = "torch.ops.higher_order.";
   if (node.target.starts_with(regions)) return add_region(node, scope);
   if (node.target.starts_with(operators)) return add_operator(node, std::move(instruction));

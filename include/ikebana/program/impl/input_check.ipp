@@ -82,10 +82,15 @@ IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::si
   }
   std::string names;
   for (const GivenInput& one : all)
-    names += (names.empty() ? "" : ", ") + (one.name.empty() ? "a tensor" : "`" + one.name + "`");
-  throw BadBatch(
-      "Program: it takes " + listed() + ", and was given " + names +
-      ". Give tensors by these names, in a struct or a map, or by position, in a tuple.");
+    names += (names.empty() ? "" : ", ") +
+             (one.name.empty() ? "a tensor" : "`" + escaped(one.name) + "`");
+  if (given.name.starts_with("field "))  // as clang before 18, which does not spell them
+    throw BadBatch("Program: it takes " + listed() +
+                   ", and this compiler does not tell names of fields. Give a map, a tuple, or use "
+                   "g++ or clang 18.");
+  throw BadBatch("Program: it takes " + listed() + ", and was given " + names +
+                 ". Give tensors by these names, in a struct or a map, or by position, in a "
+                 "tuple.");
 }
 
 IKEBANA_INLINE Values InputCheck::arranged(std::vector<GivenInput> given) const {

@@ -124,12 +124,13 @@ IKEBANA_INLINE c10::IValue Interpreter::list(const Operand& operand) {
 }
 
 /// The value of an operand, which the interpreter keeps no longer after its last use.
-IKEBANA_INLINE c10::IValue Interpreter::taken(const Operand& operand) {
+IKEBANA_INLINE c10::IValue Interpreter::taken(const Operand& operand,
+                                              const Instruction* instruction) {
   switch (operand.kind) {
     case Operand::Kind::Constant:
       return operand.constant;
     case Operand::Kind::Mode:
-      return training_ ? operand.constant : operand.evaluated;
+      return instruction->owner->is_training() ? operand.constant : operand.evaluated;
     case Operand::Kind::Device:
       return device_;
     case Operand::Kind::Attribute:
@@ -149,14 +150,15 @@ IKEBANA_INLINE c10::IValue Interpreter::taken(const Operand& operand) {
 
 IKEBANA_INLINE void Interpreter::call_operator(const Instruction& instruction) {
   const bool is_off =
-      (instruction.only_training && !training_) ||
+      (instruction.only_training && !instruction.owner->is_training()) ||
       (instruction.skips_autocast && at::autocast::is_autocast_enabled(device_.type()));
   stack_.clear();
   if (is_off) {
     stack_.push_back(taken(instruction.operands[0]));
     stack_.resize(instruction.results.size());
   } else {
-    for (const Operand& operand : instruction.operands) stack_.push_back(taken(operand));
+    for (const Operand& operand : instruction.operands)
+      stack_.push_back(taken(operand, &instruction));
     instruction.op->callBoxed(&stack_);
   }
   keep(instruction);

@@ -129,7 +129,7 @@ IKEBANA_INLINE ProgramModel ModelReader::model() {
     json_.members("the schema's version", {{"major", [&] { major = json_.integer(); }}}, {"major"});
     if (major != pt2::schema_major)
       json_.fail("the graph has version " + std::to_string(major) +
-                 " of the schema, and version 8 is read: export it by PyTorch 2.8 or newer");
+                 " of the schema, and version 8 is read: export it by PyTorch 2.9 or newer");
   };
   auto range = [&] {
     SymbolRange read;

@@ -60,8 +60,7 @@ IKEBANA_INLINE ProgramValues ProgramUnitImpl::forward(const ProgramValues& input
   using namespace detail::pt2;
   const Code& code = code_->graphs.at(inputs.graph);
   const UnitPiece& unit = code.plan.units.at(inputs.call);
-  Interpreter interpreter(unit.piece, code.plan.scopes, code.attributes, code_->device,
-                          is_training(), no_units);
+  Interpreter interpreter(unit.piece, code.plan.scopes, code.attributes, code_->device, no_units);
   interpreter.run(from_unit(inputs, unit.piece.input_is_number));
   return to_unit(interpreter.outputs());
 }
@@ -88,10 +87,11 @@ IKEBANA_INLINE ProgramImpl::ProgramImpl(detail::pt2::ProgramFile file,
   unit_names_ = std::move(found.paths);
   not_units_ = std::move(found.others);
   make_modules(file);
-  for (detail::pt2::NamedModel& model : file.models) texts_.push_back(std::move(model.text));
   const auto& mode = code_->graphs[0].plan.mode;
-  if (file.models.size() == 1 && !mode.evaluation_forms.empty() && mode.training_forms.empty())
+  if (file.models.size() == 1 && !mode.evaluation_forms.empty() && !options.evaluation_graph)
     eval();
+  for (detail::pt2::NamedModel& model : file.models) model.model = {};
+  file_ = std::move(file);
 }
 
 /// The module with this path, which is made if it is new.
@@ -102,9 +102,9 @@ IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
   for (std::size_t begin = 0; begin < path.size();) {
     const std::size_t dot = std::min(path.find('.', begin), path.size());
     const std::string name = path.substr(begin, dot - begin);
-    if (name.empty() || ++depth > max_depth)
+    if (++depth > max_depth)
       throw BadFile("load_program: `" + detail::escaped(path) +
-                    "` is no path of a module. Use another copy of the file.");
+                    "` lies in more than 64 modules. Export a model with fewer.");
     const auto children = module->named_children();
     if (const auto* child = children.find(name)) {
       module = static_cast<ProgramModule*>(child->get());
@@ -128,14 +128,16 @@ IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
 IKEBANA_INLINE std::size_t ProgramImpl::add_tensor(const std::string& name,
                                                    const detail::pt2::StoredTensor& stored,
                                                    bool is_parameter) {
-  const std::size_t dot = name.rfind('.');
-  const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
-  ProgramModule& module = module_at(dot == std::string::npos ? "" : name.substr(0, dot));
   auto bad = [&](const std::string& what) {
     throw BadFile("load_program: `" + detail::escaped(name) + "` " + what +
                   ". Use another copy of the file, or export the model again.");
   };
-  if (leaf.empty()) bad("is no name of a tensor");
+  if (name.empty() || name.front() == '.' || name.back() == '.' ||
+      name.find("..") != std::string::npos)
+    bad("is no name of a tensor");
+  const std::size_t dot = name.rfind('.');
+  const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
+  ProgramModule& module = module_at(dot == std::string::npos ? "" : name.substr(0, dot));
   if (!is_parameter) {
     if (!module.named_buffers(false).contains(leaf)) module.register_buffer(leaf, stored.tensor);
     return 0;
@@ -193,6 +195,37 @@ IKEBANA_INLINE void ProgramImpl::make_modules(detail::pt2::ProgramFile& file) {
       calls_.back().emplace_back(
           std::static_pointer_cast<ProgramUnitImpl>(module.shared_from_this()));
     }
+    find_owners(code.plan);
+  }
+  for (const auto& module : modules(/*include_self=*/false)) parts_.push_back(module.get());
+}
+
+/// The module with this path, or the innermost one around it that holds tensors.
+IKEBANA_INLINE const torch::nn::Module& ProgramImpl::module_around(const std::string& path) const {
+  const torch::nn::Module* module = this;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t dot = std::min(path.find('.', begin), path.size());
+    const auto children = module->named_children();
+    const auto* child = children.find(path.substr(begin, dot - begin));
+    if (child == nullptr) break;
+    module = child->get();
+    begin = dot + 1;
+  }
+  return *module;
+}
+
+/// Finds whose mode each instruction obeys.
+IKEBANA_INLINE void ProgramImpl::find_owners(detail::pt2::Plan& plan) {
+  auto in_piece = [&](detail::pt2::Piece& piece) {
+    for (auto& instruction : piece.instructions)
+      instruction.owner = &module_around(instruction.module);
+  };
+  in_piece(plan.root);
+  for (auto& unit : plan.units) in_piece(unit.piece);
+  for (auto& back : plan.write_backs) {
+    const std::string& name = plan.attributes[back.attribute].name;
+    const std::size_t dot = name.rfind('.');
+    back.owner = &module_around(dot == std::string::npos ? std::string() : name.substr(0, dot));
   }
 }
 
@@ -221,7 +254,15 @@ IKEBANA_INLINE c10::Device ProgramImpl::device_of(const detail::pt2::Values& inp
 IKEBANA_INLINE std::size_t ProgramImpl::graph_of_mode(bool evaluating) const {
   const auto& graphs = code_->graphs;
   const auto& mode = graphs[0].plan.mode;
-  if (graphs.size() == 2) return is_training() ? 0 : 1;
+  if (graphs.size() == 2) {
+    for (const torch::nn::Module* part : parts_)
+      if (part->is_training() != is_training())
+        throw BadModel(
+            "Program: some of its modules are in training mode and others in evaluation mode, and "
+            "each of its two graphs is of one mode. Export the graph of that mixture, and load it "
+            "with {.model = \"train\"}, or call train() or eval() on the whole program.");
+    return is_training() ? 0 : 1;
+  }
   if (!mode.evaluation_forms.empty() && !evaluating && !options_.evaluation_graph)
     throw BadModel("Program: it was exported in evaluation mode (" + mode.evaluation_forms[0] +
                    "), and training would be without dropout, and with norms of fixed statistics. "
@@ -242,7 +283,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   Values inputs = code.inputs.arranged(std::move(given));
   place_constants(device_of(inputs));
   Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
-                          is_training(), [&](std::size_t call, Values values) {
+                          [&](std::size_t call, Values values) {
                             ProgramValues crossing = to_unit(std::move(values));
                             crossing.graph = graph;
                             crossing.call = call;
@@ -251,7 +292,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
                           });
   interpreter.run(std::move(inputs));
   for (const WriteBack& back : code.plan.write_backs) {
-    if (back.only_training && !is_training()) continue;
+    if (back.only_training && !back.owner->is_training()) continue;
     const at::NoGradGuard no_grad;
     (*code.attributes[back.attribute]).copy_(interpreter.value(back.value).toTensor());
   }

@@ -23,6 +23,7 @@ class ProgramFileReader {
   using Place = std::tuple<std::string, at::ScalarType, std::vector<std::int64_t>,
                            std::vector<std::int64_t>, std::int64_t>;
 
+  static constexpr std::uint64_t max_text = std::uint64_t{1} << 30;  // bytes
   [[noreturn]] void bad(const std::string& what) const {
     throw BadFile("load_program: `" + escaped(path_.string()) + "`: " + what);
   }
@@ -57,8 +58,8 @@ class ProgramFileReader {
 IKEBANA_INLINE std::string ProgramFileReader::text_of(const std::string& name) {
   if (!zip_.has(name))
     bad("it has no `" + escaped(name) +
-        "`. Export the model by torch.export.save of PyTorch 2.8 or newer.");
-  return zip_.text(name, std::uint64_t{1} << 30);
+        "`. Export the model by torch.export.save of PyTorch 2.9 or newer.");
+  return zip_.text(name, max_text);
 }
 
 IKEBANA_INLINE void ProgramFileReader::check_format() {
@@ -67,7 +68,7 @@ IKEBANA_INLINE void ProgramFileReader::check_format() {
       bad("its archive_format is not pt2. Use a file of torch.export.save.");
   } else if (zip_.has("serialized_exported_program.json")) {
     bad("it was written by a PyTorch before 2.8, whose layout is not read. Load it in Python by "
-        "torch.export.load and save it again with PyTorch 2.8 or newer.");
+        "torch.export.load and save it again with PyTorch 2.9 or newer.");
   } else {
     bad("it is no archive of torch.export.save: it has no archive_format. TorchScript's and "
         "torch.save's files are not read.");
@@ -184,7 +185,7 @@ IKEBANA_INLINE StoredTensor ProgramFileReader::tensor_of(const std::string& name
           "tensors of their own.");
     tensor = load(place, bytes);
   }
-  return {tensor, entry.is_parameter, entry.tensor.requires_grad};
+  return {tensor, tensor.scalar_type(), entry.is_parameter, entry.tensor.requires_grad};
 }
 
 /// True if a record holds the bytes of a tensor that was read before.
@@ -223,8 +224,14 @@ IKEBANA_INLINE ProgramFile ProgramFileReader::read(const std::string& model) {
     const std::string path = graph_path(name);
     std::string text = text_of(path);
     ProgramModel read = parsed(path, text, [](auto& t) { return read_model(t); });
-    file.models.push_back({name, std::move(text), std::move(read)});
+    const std::string samples = sample_inputs_path(name);
+    file.models.push_back({name, std::move(text),
+                           zip_.has(samples) ? zip_.text(samples, max_text) : std::string(),
+                           std::move(read)});
     const std::string weights = weights_config_path(name), constants = constants_config_path(name);
+    if (!zip_.has(weights) && zip_.has(std::string(weights_folder) + name + ".pt"))
+      bad("its weights are pickled, as PyTorch 2.8 wrote them, and no pickle is read. Load it in "
+          "Python by torch.export.load and save it again with PyTorch 2.9 or newer.");
     auto table = [&](const std::string& of) {
       return parsed(of, text_of(of), [](auto& t) { return read_payloads(t); });
     };

@@ -2,7 +2,6 @@
 // Writes JSON: the only writer of it in the library. json.hpp reads it. Independent of LibTorch.
 #include <concepts>
 #include <cstdint>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -81,8 +80,9 @@ class JsonWriter {
     else if constexpr (std::floating_point<Value>) number(v);
     else if constexpr (std::convertible_to<const Value&, std::string_view>) string(v);
     else {
-      static_assert(std::ranges::range<const Value&>,
-                    "ikebana: JSON has no such value. Write texts, numbers, or ranges of them.");
+      static_assert(
+          requires { v.begin() != v.end(); },
+          "ikebana: JSON has no such value. Write texts, numbers, or ranges of them.");
       array([&] {
         for (const auto& element : v) value(element);
       });

@@ -79,7 +79,8 @@ IKEBANA_INLINE ZipReader::Directory ZipReader::find_directory() {
     const std::uint16_t disk = fields.u16(), first_disk = fields.u16(), here = fields.u16();
     d.entries = fields.u16(), d.bytes = fields.u32(), d.offset = fields.u32();
     d.end = size - n + at;
-    if (fields.u16() != fields.left()) continue;  // stands in a comment, or in an entry
+    const std::size_t comment = fields.u16();
+    if (comment != fields.left()) continue;  // stands in a comment, or in an entry
     const bool is_wide =
         d.end >= zip64_locator_bytes && bytes_at(d.end - zip64_locator_bytes, 4) == "PK\6\7";
     for (const std::uint16_t number : {disk, first_disk})

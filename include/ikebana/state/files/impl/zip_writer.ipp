@@ -49,7 +49,7 @@ IKEBANA_INLINE void ZipWriter::add(const std::string& name, std::uint64_t bytes,
 }
 
 IKEBANA_INLINE void ZipWriter::add_records_of_pytorch() {
-  add(".data/version", "6\n");
+  add(".data/version", "6\n");  // as torch.export.save of LibTorch 2.11 writes it
   add("byteorder", "little");
 }
 
