@@ -162,6 +162,7 @@ TEST_CASE("programs train and are evaluated, before and after it, to the bit as 
     CHECK(evaluated(trainer, one) == expected[0].item<double>());
     trains_as_python(trainer, one, "");
     CHECK(evaluated(trainer, one) == expected[1].item<double>());
+    export_program(trainer.model(), folder() / (one.name + ".trained.pt2"));  // Python reads it
   });
 }
 
