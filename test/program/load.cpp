@@ -1,4 +1,4 @@
-// What load_program refuses: every reason by its words, all reasons at once, and nothing else.
+// load_program refuses by words what it cannot run: every reason, all at once, and nothing else.
 #include "program/crafted.hpp"
 
 using namespace ikebana;
