@@ -38,7 +38,9 @@ struct Operand {
   Kind kind = Kind::Constant;
   Conversion conversion = Conversion::Unchanged;
   ListOf list_of = ListOf::Tensors;
-  bool is_last = false;   ///< of a Value: no later instruction uses it
+  bool is_last = false;  ///< of a Value: no later instruction uses it
+  bool is_copied =
+      false;              ///< of an Attribute that is written at the end: backward needs the former
   Slot slot = no_slot;    ///< of a Value; of an Attribute its index
   c10::IValue constant;   ///< of a Constant; of a Mode in training
   c10::IValue evaluated;  ///< of a Mode, in evaluation

@@ -131,6 +131,10 @@ IKEBANA_INLINE void GraphCompiler::add_outputs() {
         (output.name.ends_with("num_batches_tracked") ||
          std::any_of(graph_.instructions.begin(), graph_.instructions.end(), made_by_norm));
     if (!back.only_training) graph_.mode.written.push_back(output.name);
+    for (Instruction& instruction : graph_.instructions)
+      for (Operand& operand : instruction.operands)
+        operand.is_copied |=
+            operand.kind == Operand::Kind::Attribute && operand.slot == back.attribute;
     graph_.write_backs.push_back(std::move(back));
   }
 }

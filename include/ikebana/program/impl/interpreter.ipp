@@ -134,7 +134,7 @@ IKEBANA_INLINE c10::IValue Interpreter::taken(const Operand& operand,
     case Operand::Kind::Device:
       return device_;
     case Operand::Kind::Attribute:
-      return *attributes_[operand.slot];
+      return operand.is_copied ? (*attributes_[operand.slot]).clone() : *attributes_[operand.slot];
     case Operand::Kind::List:
       return list(operand);
     case Operand::Kind::Value:

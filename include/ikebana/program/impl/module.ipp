@@ -294,8 +294,10 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   interpreter.run(std::move(inputs));
   for (const WriteBack& back : code.plan.write_backs) {
     if (back.only_training && !back.owner->is_training()) continue;
-    const at::NoGradGuard no_grad;
-    (*code.attributes[back.attribute]).copy_(interpreter.value(back.value).toTensor());
+    const at::NoGradGuard no_grad;  // backward has copies of the former values
+    (*code.attributes[back.attribute])
+        .variable_data()
+        .copy_(interpreter.value(back.value).toTensor());
   }
   ProgramOutputs outputs;
   for (std::size_t i = 0; i < code.plan.outputs.size(); ++i) {
