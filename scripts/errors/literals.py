@@ -26,8 +26,8 @@ OTHERS = {
         "what the schedule makes of", ", which the program wrote", ", which was written,",
         "Start the ranks, leave `ranks`", "Give every rank a loader of", ", as that of rank",
         ": both would read the same part", "Give `fit` the same options",
-       
-        "a call of a module", "a meeting after a failure", "the broadcast of rank 0's", "an exchange of the optimizer's"),
+        "a call of a module", "a meeting after a failure", "the broadcast of rank 0's",
+        "an exchange of the optimizer's"),
     "phrases that are searched for in texts of others": (
         "driver on your system", "could not create a primitive", " This could be",
         "input should be", "target should be"),

@@ -209,8 +209,7 @@ TEST_CASE("programs take the library's objectives, and batches with a name for t
   Trainer trainer{found->program(), CrossEntropyLoss{.class_dim = -1}, found->adamw};
   for (std::size_t step = 0; step < 5; ++step) {
     const Batch& batch = found->batches[step];
-    const double loss =
-        trainer.step(Rows{batch.at("tokens"), batch.at("target")}).loss();
+    const double loss = trainer.step(Rows{batch.at("tokens"), batch.at("target")}).loss();
     CHECK(loss == found->file.at("losses")[static_cast<std::int64_t>(step)].item<double>());
   }
 }
@@ -306,9 +305,8 @@ TEST_CASE("programs are sharded: 2 ranks have the bits of Accumulate<2>, and 1 r
   each([](const Case& one) {
     const auto sharded = [&](const ProcessGroup& group) {
       const auto rank = static_cast<std::size_t>(group.rank());
-      return trace_of(one.trainer(Shard<FSDP>{.process_group = group}), one, [&](const Batch& b) {
-        return parts_of(b, group.size())[rank];
-      });
+      return trace_of(one.trainer(Shard<FSDP>{.process_group = group}), one,
+                      [&](const Batch& b) { return parts_of(b, group.size())[rank]; });
     };
     const Trace plain = trace_of(one.trainer(), one);
     test::ranks::on_groups(1, [&](const ProcessGroup& group) { CHECK(sharded(group) == plain); });
@@ -318,9 +316,8 @@ TEST_CASE("programs are sharded: 2 ranks have the bits of Accumulate<2>, and 1 r
       return trace;
     };
     const Trace expected = without_draws(trace_of(one.trainer(Accumulate<2>{}), one));
-    test::ranks::on_groups(2, [&](const ProcessGroup& group) {
-      CHECK(without_draws(sharded(group)) == expected);
-    });
+    test::ranks::on_groups(
+        2, [&](const ProcessGroup& group) { CHECK(without_draws(sharded(group)) == expected); });
   });
 }
 
