@@ -64,6 +64,8 @@ const Case arguments[] = {
      {{"self", R"({"as_string": "y"})"}},
      {"z"},
      "gives a String as `self`"},
+};
+const Case effects[] = {
     {"torch.ops.aten.softmax.int",
      {value("self", "y"), real("dim", 1.5)},
      {"z"},
@@ -80,8 +82,6 @@ const Case arguments[] = {
      {{"self", R"({"as_custom_obj": {"name": "o"}})"}},
      {"z"},
      "of the kind `as_custom_obj`, which is not read"},
-};
-const Case effects[] = {
     {"torch.ops.aten.from_file.default",
      {{"filename", R"({"as_string": "/etc/passwd"})"}},
      {"z"},
