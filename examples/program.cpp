@@ -23,23 +23,21 @@ int train(const World& world, const std::filesystem::path& folder) {
 
   Program model = load_program(folder / "model.pt2");
   torch::manual_seed(0);
-  Trainer trainer{model, CrossEntropyLoss{.class_dim = -1}, AdamW{.lr = 3e-3}, Precision<BF16>{},
+  Trainer trainer{model, CrossEntropyLoss{.class_dim = -1}, AdamW{.lr = 1e-2}, Precision<BF16>{},
                   Shard<FSDP>{}};
-  const History history = trainer.fit(loader, {.epochs = 4,
+  const History history = trainer.fit(loader, {.epochs = 6,
                                                .progress = false,
                                                .save_to = folder / "states",
-                                               .save_every = 10,
+                                               .save_every = 5,
                                                .resume = true});
-  trainer.with_full_weights([&](Program& whole) {
-    if (world.rank == 0) export_program(whole, folder / "trained.pt2");
-  });
+  trainer.restore_model();  // each rank has the whole model again
+  if (world.rank == 0) export_program(model, folder / "trained.pt2");
   if (world.rank == 0 && !history.empty())
     std::cout << "loss of the last epoch " << history.back().loss << '\n';
   return 0;
 }
 
 int main(int argc, char** argv) {
-  return launch(argc, argv, 2, [&](const World& world) {
-    return train(world, argc > 1 ? argv[1] : ".");
-  });
+  return launch(argc, argv, 2,
+                [&](const World& world) { return train(world, argc > 1 ? argv[1] : "."); });
 }

@@ -59,7 +59,7 @@ def counting(rows, length=16, symbols=32):
 def export(folder):
     torch.manual_seed(0)
     model = GPT()
-    tokens, targets = counting(2048)
+    tokens, targets = counting(512)
     rows = torch.export.Dim("rows", min=2, max=4096)
     export_program(model, (tokens[:4],), path=folder / "model.pt2", dynamic_shapes=[{0: rows}])
     save_file({"input": tokens, "target": targets}, folder / "data.safetensors")

@@ -35,6 +35,7 @@ import random
 import re
 import sys
 import tempfile
+import warnings
 
 import torch
 from torch.utils import _pytree as pytree
@@ -296,7 +297,9 @@ def write(programs, path, check=True):
 
 def read_back(path):
     try:
-        load_pt2(str(path))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it reads without a copy
+            load_pt2(str(path))
     except Exception as error:  # of torch.export and torch.fx
         raise Refused("torch cannot read what it has written of this model: "
                       f"{str(error).splitlines()[0]}. One cause is a region of torch.no_grad() "

@@ -19,9 +19,7 @@ struct MLPImpl : nn::Module {
     for (auto* layer : {&first, &second, &third})
       *layer = register_module(std::to_string(2 * children().size()), nn::Linear(width, width));
   }
-  at::Tensor forward(const at::Tensor& x) {
-    return third(at::gelu(second(at::gelu(first(x)))));
-  }
+  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
   nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
 };
 TORCH_MODULE(MLP);

