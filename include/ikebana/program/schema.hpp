@@ -58,7 +58,7 @@ inline constexpr auto dtypes = std::to_array<Numbered<c10::ScalarType>>({
     {9, c10::ScalarType::ComplexHalf},
     {10, c10::ScalarType::ComplexFloat},
     {11, c10::ScalarType::ComplexDouble},
-    {12, c10::ScalarType::Bool},
+    {12, at::kBool},
     {13, c10::ScalarType::BFloat16},
     {28, c10::ScalarType::UInt16},
     {29, c10::ScalarType::Float8_e4m3fn},
@@ -82,7 +82,7 @@ inline constexpr auto memory_formats = std::to_array<Numbered<c10::MemoryFormat>
     {4, c10::MemoryFormat::Preserve},
 });
 
-/// What a number of the schema stands for; nothing if it is unknown.
+/// Returns what a number of the schema stands for; nothing if it is unknown.
 template <class T, std::size_t n>
 constexpr std::optional<T> of_number(const std::array<Numbered<T>, n>& table, std::int64_t number) {
   for (const auto& [known, value] : table)
