@@ -10,9 +10,13 @@
 #include <ikebana/state/files/impl/crc32.ipp>
 #include <ikebana/state/files/impl/foreign_file.ipp>
 #include <ikebana/state/files/impl/json.ipp>
+#include <ikebana/state/files/impl/json_writer.ipp>
 #include <ikebana/state/files/impl/safetensors.ipp>
 #include <ikebana/state/files/impl/tensor_reader.ipp>
 #include <ikebana/state/files/impl/tensor_writer.ipp>
+#include <ikebana/state/files/impl/zip_format.ipp>
+#include <ikebana/state/files/impl/zip_reader.ipp>
+#include <ikebana/state/files/impl/zip_writer.ipp>
 #include <ikebana/state/impl/archive.ipp>
 #include <ikebana/state/impl/async_save.ipp>
 #include <ikebana/state/impl/save_and_load.ipp>

@@ -36,7 +36,8 @@ OTHERS = {
     "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
     "what no user meets": (
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",
-        "the messages were", "the ranks did not", "exceptions cannot leave", ": not enough memory",
+        "json: a call in", "archive: another size than", "the messages were", "the ranks did not",
+        "exceptions cannot leave", ": not enough memory",
         "launch: /proc/self/exe"),
 }
 

@@ -30,6 +30,8 @@ INTERNAL = {
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
     ("shard/group/connection.hpp", "Error"):
         "a defect of the library, which no call of a user's makes",
+    ("state/files/json_writer.hpp", "Error"): "a defect of the library, as above",
+    ("state/files/zip_writer.hpp", "Error"): "a defect of the library, as above",
     ("checkpoint/frame/frame.hpp",
      'BadRecompute("checkpoint: a gradient reached the node that only keeps inputs.")'):
         "a defect of the library, as above",

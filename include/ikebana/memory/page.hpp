@@ -3,14 +3,15 @@
 #include <array>
 #include <filesystem>
 #include <ikebana/memory/history.hpp>
+#include <ikebana/state/files/json_writer.hpp>
 
 namespace ikebana {
 
 namespace detail {
 
-/// The data of such a page, as JSON. Each block has a span: its bytes, the indices of the events
-/// that made and freed it (-1: before the first event, or not at all), and indices into the lists
-/// of kinds, units, phases and labels.
+/// The data of such a page, as JSON that is safe within HTML. Each block has a span: its bytes, the
+/// indices of the events that made and freed it (-1: before the first event, or not at all), and
+/// indices into the lists of kinds, units, phases and labels.
 class PageData {
  public:
   explicit PageData(const MemoryRecord& record);
@@ -26,22 +27,7 @@ class PageData {
   Span span(std::int64_t bytes, std::int64_t first, const std::string& kind,
             const std::string& unit, const MemoryWhere& where);
 
-  /// The text as a JSON string that is safe within HTML.
-  static std::string quoted(const std::string& text);
-  static std::string json_of(std::int64_t number) { return std::to_string(number); }
-  template <std::size_t N>
-  static std::string json_of(const std::array<std::int64_t, N>& numbers) {
-    std::string text = "[";
-    for (const std::int64_t number : numbers) text += std::to_string(number) + ",";
-    return text.back() = ']', text;
-  }
-  template <class T>
-  static void add(std::string& text, const char* name, const std::vector<T>& values) {
-    text += std::string(", \"") + name + "\": [";
-    for (const T& value : values) text += (&value == values.data() ? "" : ",") + json_of(value);
-    text += ']';
-  }
-  static void add(std::string& text, const char* name, const Names& names);
+  static void add(JsonWriter& json, const char* name, const Names& names);
 
   static constexpr const char* no_label = "(no label)";
   const MemoryRecord& record_;

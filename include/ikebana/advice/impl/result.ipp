@@ -4,7 +4,7 @@
 #include <ikebana/advice/result.hpp>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/files/json.hpp>
+#include <ikebana/state/files/json_writer.hpp>
 
 namespace ikebana::detail {
 
@@ -110,23 +110,28 @@ IKEBANA_INLINE std::string Estimate::csv() const {
 }
 
 IKEBANA_INLINE std::string Estimate::json() const {
-  std::string text = "{";
-  for (const auto& [name, bytes] : detail::kinds(*this))
-    text += detail::Json::quoted(detail::identifier(name)) + ": " + std::to_string(bytes) + ", ";
-  text += std::string("\"peak_phase\": \"") + detail::phase_name(peak_phase) +
-          "\", \"peak_unit\": " + detail::Json::quoted(peak_unit) +
-          ", \"elements\": " + std::to_string(elements) +
-          ", \"is_measured\": " + (is_measured ? "true" : "false") +
-          ", \"rank\": " + std::to_string(rank) + ", \"ranks\": " + std::to_string(ranks) +
-          ", \"device\": " + detail::Json::quoted(device) + ", \"units\": [";
-  for (const UnitMemory& unit : units)
-    text += std::string(&unit == &units[0] ? "" : ", ") +
-            "{\"name\": " + detail::Json::quoted(unit.name) +
-            ", \"parameters\": " + std::to_string(unit.parameters) +
-            ", \"gradients\": " + std::to_string(unit.gradients) +
-            ", \"optimizer_state\": " + std::to_string(unit.optimizer_state) +
-            ", \"activations\": " + std::to_string(unit.activations) + "}";
-  return text + "]}\n";
+  detail::JsonWriter json({.spaces = true});
+  const auto unit_json = [&](const UnitMemory& unit) {
+    json.member("name", unit.name);
+    json.member("parameters", unit.parameters);
+    json.member("gradients", unit.gradients);
+    json.member("optimizer_state", unit.optimizer_state);
+    json.member("activations", unit.activations);
+  };
+  json.object([&] {
+    for (const auto& [name, bytes] : detail::kinds(*this))
+      json.member(detail::identifier(name), bytes);
+    json.member("peak_phase", detail::phase_name(peak_phase));
+    json.member("peak_unit", peak_unit);
+    json.member("elements", elements);
+    json.member("is_measured", is_measured);
+    json.member("rank", rank), json.member("ranks", ranks);
+    json.member("device", device);
+    json.array("units", [&] {
+      for (const UnitMemory& unit : units) json.object([&] { unit_json(unit); });
+    });
+  });
+  return std::move(json).text() + "\n";
 }
 
 IKEBANA_INLINE std::ostream& operator<<(std::ostream& out, const Estimate& estimate) {

@@ -5,7 +5,6 @@
 #include <ikebana/memory/page_script.hpp>
 #include <ikebana/memory/pickle.hpp>
 #include <ikebana/memory/write_file.hpp>
-#include <ikebana/state/files/json.hpp>
 
 namespace ikebana::detail {
 
@@ -16,13 +15,16 @@ IKEBANA_INLINE PageData::PageData(const MemoryRecord& record) : record_(record) 
 IKEBANA_INLINE std::string PageData::json() {
   add_events();
   add_blocks();
-  std::string text = "{\"device\": " + quoted(record_.device) +
-                     ", \"in_use\": " + std::to_string(record_.in_use) +
-                     ", \"dropped\": " + std::to_string(record_.dropped);
-  add(text, "times", times_), add(text, "spans", spans_), add(text, "oom", refused_);
-  add(text, "kinds", kinds_), add(text, "units", units_);
-  add(text, "phases", phases_), add(text, "labels", labels_);
-  return text + "}";
+  JsonWriter json({.in_html = true});
+  json.object([&] {
+    json.member("device", valid_utf8(record_.device));
+    json.member("in_use", record_.in_use);
+    json.member("dropped", record_.dropped);
+    json.member("times", times_), json.member("spans", spans_), json.member("oom", refused_);
+    add(json, "kinds", kinds_), add(json, "units", units_);
+    add(json, "phases", phases_), add(json, "labels", labels_);
+  });
+  return std::move(json).text();
 }
 
 IKEBANA_INLINE void PageData::add_events() {
@@ -69,16 +71,10 @@ IKEBANA_INLINE PageData::Span PageData::span(std::int64_t bytes, std::int64_t fi
           number(labels_, labels, no_label)};
 }
 
-IKEBANA_INLINE std::string PageData::quoted(const std::string& text) {
-  std::string json = Json::quoted(valid_utf8(text));
-  for (std::size_t at; (at = json.find('<')) != json.npos;) json.replace(at, 1, "\\u003c");
-  return json;
-}
-
-IKEBANA_INLINE void PageData::add(std::string& text, const char* name, const Names& names) {
-  text += std::string(", \"") + name + "\": [";
-  for (std::uint32_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + quoted(names[i]);
-  text += ']';
+IKEBANA_INLINE void PageData::add(JsonWriter& json, const char* name, const Names& names) {
+  json.array(name, [&] {
+    for (std::uint32_t i = 0; i < names.size(); ++i) json.string(valid_utf8(names[i]));
+  });
 }
 
 }  // namespace ikebana::detail

@@ -52,6 +52,9 @@ class Json {
   }
   /// Reads an integer from 0 to 2^63 - 1 in decimal digits, without sign, fraction or leading zero.
   std::int64_t integer();
+  /// Reads an integer from -2^63 to 2^63 - 1, as `integer` does, or with a minus sign before it; -0
+  /// is 0.
+  std::int64_t signed_integer();
   /// Reads any number that a double can hold, rounded to the nearest double.
   double number();
   bool boolean();
@@ -64,6 +67,8 @@ class Json {
  private:
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
   void skip_space();
+  /// Reads decimal digits without a leading zero, whose number is at most `max`.
+  std::uint64_t digits(std::uint64_t max, const char* missing);
   void skip_key() { string(), expect(':', "an object that is not used"); }
   /// Skips a string, a number, true, false or null.
   void skip_scalar();
@@ -84,8 +89,8 @@ class Json {
  public:
   /// Returns the number of bytes of a text's first character; 0 if it is not valid UTF-8.
   static std::size_t utf8_length(std::string_view text);
-  /// Makes a valid UTF-8 text for an error message: JSON-escaped, so on one line, and cut after
-  /// about 100 bytes.
+  /// Makes a valid UTF-8 text for an error message: JSON-escaped, so on one line, with `?` for each
+  /// byte that is not UTF-8, and cut after about 100 bytes.
   static std::string excerpt(std::string_view text);
   /// Writes a text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
   static std::string quoted(std::string_view text);

@@ -2,6 +2,7 @@
 // Writes named tensors to a file, with a checksum of each; tensor_reader.hpp reads them back.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
+#include <ikebana/state/files/json_writer.hpp>
 #include <ikebana/state/files/safetensors.hpp>
 
 namespace ikebana {
@@ -94,6 +95,7 @@ class TensorFileWriter {
   void add(const std::string& name, const at::Tensor& t);
   /// Makes the header, padded so that the tensors begin at a multiple of 64 bytes.
   std::string header();
+  static void write_entry(JsonWriter& json, const Item& item);
 
   Metadata metadata_;
   std::vector<Item> items_;

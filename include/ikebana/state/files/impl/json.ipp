@@ -11,6 +11,8 @@
 
 namespace ikebana::detail {
 
+inline constexpr std::uint64_t max_integer = std::numeric_limits<std::int64_t>::max();
+
 IKEBANA_INLINE bool Json::skip_if(char mark) {
   skip_space();
   if (at_end() || text_[at_] != mark) return false;
@@ -27,19 +29,30 @@ IKEBANA_INLINE void Json::expect_end(const char* where) {
   if (!at_end()) fail(std::string("something follows ") + where);
 }
 
-IKEBANA_INLINE std::int64_t Json::integer() {
-  skip_space();
-  constexpr auto max = std::numeric_limits<std::int64_t>::max();
+IKEBANA_INLINE std::uint64_t Json::digits(std::uint64_t max, const char* missing) {
   const std::size_t begin = at_;
-  std::int64_t value = 0;
+  std::uint64_t value = 0;
   for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
-    const int digit = text_[at_] - '0';
+    const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
     if (value > (max - digit) / 10) fail("a number is too large");
     value = value * 10 + digit;
   }
-  if (at_ == begin) fail("a whole number that is not negative is missing");
+  if (at_ == begin) fail(missing);
   if (text_[begin] == '0' && at_ > begin + 1) fail("a number begins with 0");
   return value;
+}
+
+IKEBANA_INLINE std::int64_t Json::integer() {
+  skip_space();
+  return static_cast<std::int64_t>(
+      digits(max_integer, "a whole number that is not negative is missing"));
+}
+
+IKEBANA_INLINE std::int64_t Json::signed_integer() {
+  skip_space();
+  const bool is_negative = skip_char("-");
+  const std::uint64_t value = digits(max_integer + is_negative, "a whole number is missing");
+  return static_cast<std::int64_t>(is_negative ? -value : value);
 }
 
 IKEBANA_INLINE double Json::number() {
@@ -204,11 +217,14 @@ IKEBANA_INLINE std::size_t Json::utf8_length(std::string_view text) {
 }
 
 IKEBANA_INLINE std::string Json::excerpt(std::string_view text) {
-  constexpr std::size_t max = 100;
-  std::size_t n = 0;
-  while (n < text.size() && n < max) n += std::max<std::size_t>(utf8_length(text.substr(n)), 1);
-  const std::string whole = quoted(text.substr(0, n));
-  return whole.substr(1, whole.size() - 2) + (n < text.size() ? "..." : "");
+  std::string valid;
+  while (!text.empty() && valid.size() < 100) {
+    const std::size_t n = utf8_length(text);
+    valid += n > 0 ? text.substr(0, n) : "?";
+    text.remove_prefix(std::max<std::size_t>(n, 1));
+  }
+  const std::string whole = quoted(valid);
+  return whole.substr(1, whole.size() - 2) + (text.empty() ? "" : "...");
 }
 
 IKEBANA_INLINE std::string Json::quoted(std::string_view text) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/crc32.hpp>
@@ -119,25 +120,30 @@ IKEBANA_INLINE void TensorFileWriter::add(const std::string& name, const at::Ten
 }
 
 IKEBANA_INLINE std::string TensorFileWriter::header() {
-  std::string text = "{\"__metadata__\":{";
-  for (const auto& [key, value] : metadata_) {
-    text += (text.back() == '{' ? "" : ",") + Json::quoted(key) + ":";
-    if (key == crc_key) digits_ = text.size() + 1;
-    text += Json::quoted(value);
-  }
-  text += '}';
-  for (const Item& item : items_) {
-    const at::Tensor& t = *item.tensor;
-    const char* type = name_of_type(t.scalar_type());
-    std::string shape = c10::Join(",", t.sizes());
-    if (!type) shape += (t.dim() > 0 ? "," : "") + std::to_string(t.element_size());
-    text += "," + Json::quoted(*item.name) + ":{\"dtype\":\"" + (type ? type : "U8") +
-            "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(item.begin) + "," +
-            std::to_string(item.begin + t.nbytes()) + "]}";
-  }
-  text += '}';
+  JsonWriter json;
+  json.object([&] {
+    json.object("__metadata__", [&] {
+      for (const auto& [key, value] : metadata_) {
+        json.key(key);
+        if (key == crc_key) digits_ = json.size() + 1;
+        json.string(value);
+      }
+    });
+    for (const Item& item : items_) json.object(*item.name, [&] { write_entry(json, item); });
+  });
+  std::string text = std::move(json).text();
   text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' ');
   return text;
+}
+
+IKEBANA_INLINE void TensorFileWriter::write_entry(JsonWriter& json, const Item& item) {
+  const at::Tensor& t = *item.tensor;
+  const char* type = name_of_type(t.scalar_type());
+  std::vector<std::int64_t> shape = t.sizes().vec();
+  if (!type) shape.push_back(static_cast<std::int64_t>(t.element_size()));
+  json.member("dtype", type ? type : "U8");
+  json.member("shape", shape);
+  json.member("data_offsets", std::array{item.begin, item.begin + t.nbytes()});
 }
 
 }  // namespace ikebana::detail
