@@ -25,14 +25,12 @@ struct ProgramParts {
   const Nested& outputs;
 };
 
-/// models/NAME.json.
+/// The text of models/NAME.json. Throws BadModel for an argument that the schema has no place for.
 std::string program_json(const ProgramParts& parts);
 /// The name of a constant: `lifted_tensor_0`.
 std::string constant_name(std::size_t index);
-/// A tensor's sizes and kind, as the files of weights and of constants list them.
-std::string tensor_json(const at::Tensor& t, bool requires_grad);
-/// An example of the arguments, in torch.save's format.
-std::vector<char> sample_inputs(const ProgramInputs& inputs);
+/// The schema's number of a dtype. Throws BadModel if there is none.
+std::int64_t dtype_number(c10::ScalarType type);
 
 }  // namespace ikebana::detail::exported
 

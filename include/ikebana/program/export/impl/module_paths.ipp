@@ -5,10 +5,6 @@
 
 namespace ikebana::detail::exported {
 
-/// True if `path` is the module `outer`, or inside of it.
-inline bool is_within(const std::string& path, const std::string& outer) {
-  return outer.empty() || path == outer || path.starts_with(outer + ".");
-}
 /// The innermost module that has both.
 inline std::string common_module(std::string a, const std::string& b) {
   while (!is_within(b, a)) a = module_part(a);
