@@ -7,7 +7,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/native/ConvUtils.h>
 #include <c10/core/CPUAllocator.h>
-#include <torch/csrc/jit/serialization/pickle.h>
 // oneDNN's errors, if the wheel has its headers.
 #if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
 #include <oneapi/dnnl/dnnl_common.hpp>

@@ -21,8 +21,10 @@ class Exporter {
         sizes_(sizes_to_record(symbols_)) {}
 
   ExportedProgram write(const std::filesystem::path& path, Files& files) {
-    const ExportingScope exporting;
-    request_.forward(example_);  // makes what a model keeps from its first call on
+    {
+      const ExportingScope exporting;
+      request_.forward(example_);  // makes what a model keeps from its first call on
+    }
     for (const Values& sizes : sizes_) record(resized(example_, symbols_, sizes, 0), sizes);
     record(other_rows(), sizes_[0]);
     Graph graph = graph_of(std::move(forwards_), by_symbol());
@@ -57,6 +59,7 @@ class Exporter {
     forward.sizes = symbols_.empty() ? std::string("other values") : text_of(symbols_, sizes);
     Nested result;
     {
+      const ExportingScope exporting;
       Recorder recorder(weights_, inputs);
       result = forwarded(inputs, forward.sizes);
       forward.recording = recorder.finish(result.tensors(), forward.outputs);

@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/program/export/archive.hpp>
+#include <ikebana/program/export/sample_inputs.hpp>
 #include <ikebana/program/schema.hpp>
 #include <ikebana/state/files/json_writer.hpp>
 #include <ikebana/state/files/zip_writer.hpp>
@@ -79,30 +79,6 @@ class PayloadWriter {
   std::vector<Member> json_members_;
 };
 
-inline c10::IValue pickled(const Nested& tree) {
-  using Kind = Nested::Kind;
-  std::vector<c10::IValue> children;
-  for (const Nested& child : tree.children) children.push_back(pickled(child));
-  switch (tree.kind) {
-    case Kind::Tensor:
-      return tree.tensor.detach().to(at::kCPU);
-    case Kind::None:
-      return {};
-    case Kind::Tuple:
-      return c10::ivalue::Tuple::create(std::move(children));
-    case Kind::List: {
-      c10::impl::GenericList list(c10::AnyType::get());
-      for (auto& child : children) list.push_back(std::move(child));
-      return list;
-    }
-    default: {
-      c10::impl::GenericDict dict(c10::StringType::get(), c10::AnyType::get());
-      for (std::size_t i = 0; i < children.size(); ++i) dict.insert(tree.keys[i], children[i]);
-      return dict;
-    }
-  }
-}
-
 IKEBANA_INLINE void write_program(const ProgramParts& parts, const std::filesystem::path& path,
                                   Files& files) {
   const std::string model = "model";
@@ -120,8 +96,7 @@ IKEBANA_INLINE void write_program(const ProgramParts& parts, const std::filesyst
   for (std::size_t i = 0; i < parts.graph.constants.size(); ++i)
     constants.add(constant_name(i), parts.graph.constants[i].values, false);
   constants.finish(pt2::constants_config_path(model));
-  const std::vector<char> samples = torch::jit::pickle_save(pickled(parts.inputs.call()));
-  zip.add(pt2::sample_inputs_path(model), std::string(samples.begin(), samples.end()));
+  zip.add(pt2::sample_inputs_path(model), torch_file(parts.inputs.call()));
   zip.add_records_of_pytorch();
   zip.write(files, path);
 }
