@@ -274,6 +274,10 @@ class ProgramJson {
     const auto& standard = schema.default_value();
     if (value == nullptr || !standard) return false;
     if (value->isNone() || standard->isNone()) return value->isNone() && standard->isNone();
+    if (value->isIntList() && standard->isIntList() && standard->toIntList().size() == 1) {
+      const std::int64_t each = standard->toIntVector()[0];
+      return std::ranges::all_of(value->toIntVector(), [&](auto one) { return one == each; });
+    }
     return value->tagKind() == standard->tagKind() && *value == *standard;
   }
   std::string outputs(const GraphNode& node, const std::string& base) {

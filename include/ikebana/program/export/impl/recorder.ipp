@@ -313,6 +313,26 @@ IKEBANA_INLINE Operand Recorder::result_of(const c10::IValue& value, bool is_emp
   return value;
 }
 
+/// Writes the dtype and the device of a new tensor into the call that makes it, because defaults may
+/// differ where the program runs; and lists of one number, which stand for all dimensions, in full.
+inline void write_defaults(RecordedNode& node, const std::vector<RecordedValue>& values) {
+  const auto& schema = node.op.schema().arguments();
+  bool has_tensors = false;
+  for (const Operand& input : node.inputs) each_value(input, [&](ValueId) { has_tensors = true; });
+  const auto* made = node.outputs.size() == 1 ? std::get_if<ValueId>(&node.outputs[0]) : nullptr;
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    auto* value = std::get_if<c10::IValue>(&node.inputs[i]);
+    if (value == nullptr) continue;
+    if (value->isIntList() && schema[i].N() && value->toIntList().size() == 1)
+      *value = std::vector<std::int64_t>(static_cast<std::size_t>(*schema[i].N()),
+                                         value->toIntVector()[0]);
+    if (has_tensors || made == nullptr || !value->isNone() || !schema[i].kwarg_only()) continue;
+    const TensorFacts& facts = values[*made].facts;
+    if (schema[i].name() == "dtype") *value = static_cast<std::int64_t>(facts.dtype);
+    if (schema[i].name() == "device") *value = facts.device;
+  }
+}
+
 IKEBANA_INLINE void Recorder::keep(Frame frame, std::vector<Operand> outputs) {
   auto& into = frames_.empty() ? nodes_ : frames_.back().inside;
   auto& problems = frames_.empty() ? recording_.problems : frames_.back().problems;
@@ -331,8 +351,10 @@ IKEBANA_INLINE void Recorder::keep(Frame frame, std::vector<Operand> outputs) {
         return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
       });
     };
-    if (has_values(outputs) || writes())
+    if (has_values(outputs) || writes()) {
       into.push_back({*frame.op, std::move(frame.inputs), std::move(outputs), open_path()});
+      write_defaults(into.back(), recording_.values);
+    }
   }
   std::ranges::move(frame.problems, std::back_inserter(problems));
 }
