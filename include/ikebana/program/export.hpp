@@ -1,11 +1,17 @@
 #pragma once
 // export_program: a C++ model as a `.pt2`, which Python opens by torch.export.load.
+#include <functional>
+#include <ikebana/core/core.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/program/export/archive.hpp>
 #include <ikebana/program/export/dynamic.hpp>
+#include <ikebana/precision/autocast.hpp>
 #include <ikebana/program/export/export_run.hpp>
 
 namespace ikebana {
+
+template <class Model, class... Policies>
+class Trainer;
 
 /// Options of `export_program`.
 struct ExportOptions {
@@ -33,11 +39,11 @@ struct ExportRequest {
 ExportedProgram export_forward(const ExportRequest& request, const std::filesystem::path& path,
                                const ExportOptions& options, Files& files);
 
-/// Exports a model that is evaluated as it is.
-template <class Model, class Example>
+/// Exports a model as it is evaluated; `prepare` is applied to each argument of its forward.
+template <class Model, class Example, class Prepare>
 ExportedProgram export_model(Model& model, const Example& example,
                              const std::filesystem::path& path, const ExportOptions& options,
-                             Files& files) {
+                             Files& files, const Prepare& prepare) {
   const auto arguments = arguments_of<Model>(example);
   torch::nn::Module& module = [&]() -> torch::nn::Module& {
     if constexpr (std::is_base_of_v<torch::nn::Module, Model>) return model;
@@ -46,18 +52,56 @@ ExportedProgram export_model(Model& model, const Example& example,
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(module);
-  return export_forward({module, inputs_of(arguments), forward_of(model, arguments)}, path, options,
-                        files);
+  return export_forward({module, inputs_of(arguments), forward_of(model, arguments, prepare)}, path,
+                        options, files);
+}
+
+/// Calls `f` as a precision computes a forward. Products of Precision<FP8> are written in BF16, as
+/// there is no operator of LibTorch that scales and multiplies.
+template <class Precision, class F>
+auto in_precision(Precision& precision, const F& f) {
+  using BF16 = Autocast<at::kBFloat16>;
+  if constexpr (std::is_base_of_v<BF16, Precision>)
+    return static_cast<BF16&>(precision).around_forward(f);
+  else return precision.around_forward(f);
+}
+
+/// Exports the model of a trainer as it evaluates it. On several ranks, rank 0 writes.
+template <class Trainer, class Example>
+ExportedProgram export_trainer(Trainer& trainer, const Example& example,
+                               const std::filesystem::path& path, const ExportOptions& options,
+                               Files& files) {
+  ExportedProgram done;
+  trainer.with_averaged_weights([&](auto& model) {
+    if (trainer.rank() != 0) return;
+    auto& core = CoreOf<Trainer>::of(trainer);
+    auto& m = core.mechanisms;
+    c10::OptionalDeviceGuard current;
+    if (!core.device.is_cpu()) current.reset_device(core.device);
+    const Example placed = m.device.place(example, core.device);
+    const auto laid_out = [&](const auto& argument) {
+      return m.layout.place(argument, core.device);
+    };
+    done = in_precision(m.precision, [&] {
+      return export_model(model, placed, path, options, files, laid_out);
+    });
+  });
+  return done;
 }
 
 }  // namespace detail::exported
 
 /// Writes a model as a program of torch.export. TODO
 template <class Model, class Example>
-ExportedProgram export_program(Model& model, const Example& example,
+ExportedProgram export_program(Model&& model, const Example& example,
                                const std::filesystem::path& path, const ExportOptions& options = {},
                                Files& files = system_files()) {
-  return detail::exported::export_model(model, example, path, options, files);
+  using Bare = std::remove_cvref_t<Model>;
+  detail::check_path(path, "export_program");
+  if constexpr (detail::made_from<Bare, Trainer>)
+    return detail::exported::export_trainer(model, example, path, options, files);
+  else
+    return detail::exported::export_model(model, example, path, options, files, std::identity());
 }
 
 }  // namespace ikebana

@@ -90,17 +90,18 @@ ProgramInputs inputs_of(const std::tuple<Each...>& arguments) {
 /// A model's forward: takes the tensors of its arguments, and returns its result.
 using Forward = std::function<Nested(const std::vector<at::Tensor>&)>;
 
-/// The forward of a model for such arguments.
-template <class Model, class... Each>
-Forward forward_of(Model& model, const std::tuple<Each...>& arguments) {
-  return [&model, arguments](const std::vector<at::Tensor>& tensors) {
+/// The forward of a model for such arguments, each of which `prepare` changes before.
+template <class Model, class Prepare, class... Each>
+Forward forward_of(Model& model, const std::tuple<Each...>& arguments, const Prepare& prepare) {
+  return [&model, arguments, prepare](const std::vector<at::Tensor>& tensors) {
     auto given = arguments;
     std::size_t next = 0;
     for_each_tensor(given, [&](at::Tensor& t) {
       if (t.defined()) t = tensors.at(next++);
     });
-    return std::apply([&](const auto&... each) { return nested_of(ExportRun{}(model, each...)); },
-                      std::as_const(given));
+    return std::apply(
+        [&](const auto&... each) { return nested_of(ExportRun{}(model, prepare(each)...)); },
+        std::as_const(given));
   };
 }
 

@@ -53,7 +53,7 @@ class Recorder {
     std::optional<c10::OperatorHandle> op;  // nothing: it is not recorded
     std::vector<Operand> inputs;
     std::vector<RecordedNode> inside;
-    std::vector<std::string> problems;
+    std::vector<std::string> problems, problems_inside;
     std::vector<at::Tensor> reads;  // of storages that are unwritten
     bool is_tree = false, is_cast = false, is_expanded = false;
   };

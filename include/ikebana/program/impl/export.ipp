@@ -23,7 +23,7 @@ class Exporter {
   ExportedProgram write(const std::filesystem::path& path, Files& files) {
     {
       const ExportingScope exporting;
-      request_.forward(example_);  // makes what a model keeps from its first call on
+      forwarded(example_, "");  // makes what a model keeps from its first call on
     }
     for (const Values& sizes : sizes_) record(resized(example_, symbols_, sizes, 0), sizes);
     record(other_rows(), sizes_[0]);
@@ -72,11 +72,14 @@ class Exporter {
     runs_.push_back({std::move(inputs), std::move(outputs), sizes, {}});
   }
   Nested forwarded(const std::vector<at::Tensor>& inputs, const std::string& sizes) const {
-    if (forwards_.empty()) return request_.forward(inputs);
     try {
       return request_.forward(inputs);
     } catch (const std::exception& error) {
-      throw BadModel("export_program: forward throws with " + sizes + ": " + ikebana::detail::text_of(error) +
+      const std::string what = ": " + ikebana::detail::text_of(error);
+      if (sizes.empty())
+        throw BadModel("export_program: forward throws for the example" + what +
+                       ". Give an example that it takes.");
+      throw BadModel("export_program: forward throws with " + sizes + what +
                      ". Give the sizes that it takes as `min`, `max` and `multiple_of` of "
                      "`dynamic`.");
     }
@@ -96,8 +99,16 @@ class Exporter {
     return all;
   }
   void check(const Graph& graph, const RecordedRun& run) const {
-    check_replay(replay(graph, weights_, run.inputs, run.sizes), run.outputs,
-                 text_of(symbols_, run.sizes));
+    const std::string sizes = text_of(symbols_, run.sizes);
+    std::vector<at::Tensor> outputs;
+    try {
+      outputs = replay(graph, weights_, run.inputs, run.sizes);
+    } catch (const c10::Error& error) {
+      throw BadModel("export_program: the recorded operators cannot be run again" +
+                     (sizes.empty() ? "" : " with " + sizes) + ": " + message_of(error) +
+                     ". Compute by operators of LibTorch alone.");
+    }
+    check_replay(outputs, run.outputs, sizes);
   }
 
   const ExportRequest& request_;

@@ -287,7 +287,8 @@ IKEBANA_INLINE void Recorder::end_operator(const at::RecordFunction& function) {
   const std::string& name = frame.op->operator_name().name;
   const bool is_empty = name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
   std::vector<Operand> outputs;
-  for (const c10::IValue& result : results) outputs.push_back(result_of(result, is_empty));
+  if (!frame.is_cast && !frame.is_expanded)  // else the results are those of operators inside
+    for (const c10::IValue& result : results) outputs.push_back(result_of(result, is_empty));
   frames_.pop_back();
   keep(std::move(frame), std::move(outputs));
 }
@@ -335,9 +336,10 @@ inline void write_defaults(RecordedNode& node, const std::vector<RecordedValue>&
 
 IKEBANA_INLINE void Recorder::keep(Frame frame, std::vector<Operand> outputs) {
   auto& into = frames_.empty() ? nodes_ : frames_.back().inside;
-  auto& problems = frames_.empty() ? recording_.problems : frames_.back().problems;
+  auto& problems = frames_.empty() ? recording_.problems : frames_.back().problems_inside;
   Frame* outer = frames_.empty() ? nullptr : &frames_.back();
-  if (frame.is_cast || frame.is_expanded) {
+  const bool is_expanded = frame.is_cast || frame.is_expanded;
+  if (is_expanded) {
     if (outer != nullptr) outer->is_expanded = true;
     std::ranges::move(frame.inside, std::back_inserter(into));
   } else {
@@ -356,7 +358,8 @@ IKEBANA_INLINE void Recorder::keep(Frame frame, std::vector<Operand> outputs) {
       write_defaults(into.back(), recording_.values);
     }
   }
-  std::ranges::move(frame.problems, std::back_inserter(problems));
+  std::ranges::move(is_expanded ? frame.problems_inside : frame.problems,
+                    std::back_inserter(problems));
 }
 
 IKEBANA_INLINE std::string Recorder::open_path() const {
