@@ -150,7 +150,7 @@ struct LlamaImpl : torch::nn::Module {
     for (LlamaBlock& block : model->blocks) x = run(block, x);
     return model->norm(x);
   }
-  /// The same without a run; with a cache, `tokens` follow the tokens that it holds.
+  /// Computes logits without a run; with a cache, `tokens` follow the tokens that it holds.
   at::Tensor logits(const at::Tensor& tokens, ikebana::modules::KVCache* cache = nullptr) {
     auto x = model->embed_tokens(tokens);
     for (std::size_t i = 0; i < model->blocks.size(); ++i)

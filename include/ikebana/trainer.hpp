@@ -291,7 +291,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     return *core_;
   }
   /// Calls `f()`, one call at a time, with the trainer's device as the thread's current one, that
-  /// of `kCUDA`. Errors of LibTorch get `place()`; if memory ran out, `explain(f)` says what took it.
+  /// of `kCUDA`. Errors of LibTorch get `place()`, and `explain(f)` if memory ran out.
   template <class Place, class F, class Explain>
   auto guarded(const Place& place, F&& f, const Explain& explain) {
     detail::BusyGuard busy(core().busy);

@@ -3,10 +3,11 @@
 #include <functional>
 #include <ikebana/core/core.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
+#include <ikebana/precision/autocast.hpp>
 #include <ikebana/program/export/archive.hpp>
 #include <ikebana/program/export/dynamic.hpp>
-#include <ikebana/precision/autocast.hpp>
 #include <ikebana/program/export/export_run.hpp>
+#include <ikebana/state/saved_state.hpp>
 
 namespace ikebana {
 
@@ -18,7 +19,7 @@ struct ExportOptions {
   std::vector<DynamicDim> dynamic{};  ///< dimensions that may have other sizes than the example's
 };
 
-/// What a program that was written consists of.
+/// Describes a program that was written.
 struct ExportedProgram {
   std::size_t nodes = 0;  ///< operators
   /// Tensors that no operator of the forward made, such as a mask that the host filled, each with
@@ -66,6 +67,34 @@ auto in_precision(Precision& precision, const F& f) {
   else return precision.around_forward(f);
 }
 
+/// RAII: parameters that the units of Precision<BF16Weights> compute with in BF16 are BF16.
+class BF16Parameters {
+ public:
+  /// Does nothing for another precision.
+  template <class Precision>
+  BF16Parameters(Precision& precision, const torch::nn::Module& model) {
+    if constexpr (requires { Precision::keeps_gathered; })
+      for (const auto& item : model.named_parameters())
+        if (item.value().scalar_type() == at::kFloat &&
+            !precision.values.keep_fp32(item.key(), item.value()))
+          convert(item.value());
+  }
+  ~BF16Parameters() {
+    for (auto& [parameter, data] : former_) parameter.set_data(data);
+  }
+  BF16Parameters(const BF16Parameters&) = delete;
+  BF16Parameters& operator=(const BF16Parameters&) = delete;
+
+ private:
+  void convert(const at::Tensor& parameter) {
+    const at::NoGradGuard no_grad;
+    former_.emplace_back(parameter, parameter.data());
+    parameter.set_data(parameter.data().to(at::kBFloat16));
+  }
+
+  std::vector<std::pair<at::Tensor, at::Tensor>> former_;
+};
+
 /// Exports the model of a trainer as it evaluates it. On several ranks, rank 0 writes.
 template <class Trainer, class Example>
 ExportedProgram export_trainer(Trainer& trainer, const Example& example,
@@ -82,16 +111,28 @@ ExportedProgram export_trainer(Trainer& trainer, const Example& example,
     const auto laid_out = [&](const auto& argument) {
       return m.layout.place(argument, core.device);
     };
-    done = in_precision(m.precision, [&] {
-      return export_model(model, placed, path, options, files, laid_out);
-    });
+    const BF16Parameters low(m.precision, *core.units.units()[0].module);
+    done = in_precision(
+        m.precision, [&] { return export_model(model, placed, path, options, files, laid_out); });
   });
   return done;
 }
 
 }  // namespace detail::exported
 
-/// Writes a model as a program of torch.export. TODO
+/// Writes a model, or the model of a trainer, as a program of torch.export, a `.pt2` file that
+/// Python opens by `torch.export.load(path).module()` and C++ by
+/// `torch::nativert::ModelRunnerHandle`. The model is a module, a holder or a shared pointer, and
+/// runs in evaluation mode; a trainer's as it evaluates it: with averaged weights, its precision's
+/// casts as operators of the program, and whole weights under `Shard` and `Offload`. On several
+/// ranks, all call it, and rank 0 writes. `example` is what `forward` takes besides `run`: a
+/// tensor, a tuple of several, a struct or a map, whose names become keyword arguments in Python;
+/// or a batch with an input and a target. The program takes tensors of the example's sizes, but for
+/// `options.dynamic`, for which the model is recorded at other sizes, too. Cost: four forwards and
+/// two more for each dynamic size; the file is as large as the weights and the example. Throws
+/// BadModel, with the operator and the unit, for a model that reads a number on the host, writes to
+/// a weight, draws from a generator of its own or computes in another way at other sizes, BadValue
+/// for a wrong `dynamic`, and FileFailed; the former file then stays. Source: torch.export.save.
 template <class Model, class Example>
 ExportedProgram export_program(Model&& model, const Example& example,
                                const std::filesystem::path& path, const ExportOptions& options = {},
@@ -100,8 +141,7 @@ ExportedProgram export_program(Model&& model, const Example& example,
   detail::check_path(path, "export_program");
   if constexpr (detail::made_from<Bare, Trainer>)
     return detail::exported::export_trainer(model, example, path, options, files);
-  else
-    return detail::exported::export_model(model, example, path, options, files, std::identity());
+  else return detail::exported::export_model(model, example, path, options, files, std::identity());
 }
 
 }  // namespace ikebana

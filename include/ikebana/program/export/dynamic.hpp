@@ -24,13 +24,13 @@ struct Symbol {
   std::vector<std::pair<std::size_t, std::size_t>> places{};  ///< input and dimension
 };
 
-/// The symbols of `dynamic`. Throws BadValue for an input or a dimension that the example lacks, and
-/// for a range that does not hold the example's size.
+/// The symbols of `dynamic`. Throws BadValue for an input or a dimension that the example lacks,
+/// and for a range that does not hold the example's size.
 std::vector<Symbol> symbols_of(const std::vector<DynamicDim>& dynamic, const Nested& example);
 
-/// The sizes at which the model is recorded, by recording and symbol: the example's; for each symbol
-/// one with another size of it alone; and two with other sizes of all. Sizes of one symbol have no
-/// common factor with the example's, if its range allows.
+/// The sizes at which the model is recorded, by recording and symbol: the example's; for each
+/// symbol one with another size of it alone; and two with other sizes of all. Sizes of one symbol
+/// have no common factor with the example's, if its range allows.
 std::vector<Values> sizes_to_record(const std::vector<Symbol>& symbols);
 
 /// The example's inputs with other sizes: their rows, repeated. `shift` begins with another row.

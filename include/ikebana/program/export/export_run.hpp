@@ -24,15 +24,16 @@ struct ExportRun {
 
 /// True if the model's forward takes these values.
 template <class Model, class... Given>
-inline constexpr bool takes =
-    requires(const ExportRun& run, Model& model, const Given&... given) {
-      model->forward(run, given...);
-    } || requires(const ExportRun& run, Model& model, const Given&... given) {
-      model.forward(run, given...);
-    } || requires(Model& model, const Given&... given) { model->forward(given...); } ||
-    requires(Model& model, const Given&... given) { model.forward(given...); };
+inline constexpr bool takes = requires(const ExportRun& run, Model& model, const Given&... given) {
+  model->forward(run, given...);
+} || requires(const ExportRun& run, Model& model, const Given&... given) {
+  model.forward(run, given...);
+} || requires(Model& model, const Given&... given) {
+  model->forward(given...);
+} || requires(Model& model, const Given&... given) { model.forward(given...); };
 template <class Model, class... Given>
-  requires(std::is_same_v<units_of_t<Model>, Children> || std::is_same_v<Model, torch::nn::AnyModule>)
+  requires(std::is_same_v<units_of_t<Model>, Children> ||
+           std::is_same_v<Model, torch::nn::AnyModule>)
 inline constexpr bool takes<Model, Given...> = (std::is_same_v<Given, at::Tensor> && ...);
 
 template <class Model, class Tuple>
@@ -59,10 +60,11 @@ auto arguments_of(const Example& example) {
   else if constexpr (takes_elements<Model, Example>)
     return std::apply([](const auto&... each) { return std::tuple(each...); }, example);
   else
-    static_assert(takes<Model, Example>,
-                  "ikebana: `export_program` is given an example that the model's `forward` does "
-                  "not take: neither as it is, nor its input, nor its elements. Give what `forward` "
-                  "takes besides `run`: a tensor, a struct, or a std::tuple of several.");
+    static_assert(
+        takes<Model, Example>,
+        "ikebana: `export_program` is given an example that the model's `forward` does "
+        "not take: neither as it is, nor its input, nor its elements. Give what `forward` "
+        "takes besides `run`: a tensor, a struct, or a std::tuple of several.");
 }
 
 /// The inputs of a program: those of a map or a struct by their names, others by position, as
@@ -71,9 +73,8 @@ template <class... Each>
 ProgramInputs inputs_of(const std::tuple<Each...>& arguments) {
   ProgramInputs inputs;
   inputs.named.kind = Nested::Kind::Dict;
-  std::apply(
-      [&](const auto&... each) { (inputs.named.children.push_back(nested_of(each)), ...); },
-      arguments);
+  std::apply([&](const auto&... each) { (inputs.named.children.push_back(nested_of(each)), ...); },
+             arguments);
   auto& children = inputs.named.children;
   if (children.size() == 1 && children[0].kind != Nested::Kind::Tensor) {
     inputs.by_name = children[0].kind == Nested::Kind::Dict;

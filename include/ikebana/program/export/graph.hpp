@@ -5,7 +5,7 @@
 
 namespace ikebana::detail::exported {
 
-/// What a recording was made with, for messages: "rows 5, length 7".
+/// Describes the sizes of a recording: "rows 5, length 7".
 using SizesText = std::string;
 
 /// An argument of a node: a value without tensors, tensors, or integers that may change.

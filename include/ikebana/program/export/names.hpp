@@ -9,9 +9,9 @@ namespace ikebana::detail::exported {
 class Names {
  public:
   /// A name that begins with `base`, whose other characters than letters and digits become `_`.
-  /// Words of Python get a number, since torch.fx would rename them.
+  /// A name that Python reserves gets a number, since torch.fx would rename it.
   std::string add(const std::string& base);
-  /// A name of an input, which may be a word of Python.
+  /// A name of an input, which may be one that Python reserves.
   std::string add_input(const std::string& base);
 
  private:

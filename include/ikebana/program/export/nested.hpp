@@ -13,8 +13,8 @@ namespace ikebana::detail::exported {
 /// A tensor, nothing, or a tuple, list or dictionary of these. Its tensors come in the order of
 /// `for_each_tensor`.
 struct Nested {
-  enum class Kind { Tensor, None, Tuple, List, Dict };
-  Kind kind = Kind::None;
+  enum class Kind { Tensor, Nothing, Tuple, List, Dict };
+  Kind kind = Kind::Nothing;
   at::Tensor tensor{};
   std::vector<std::string> keys{};  ///< of a dictionary
   std::vector<Nested> children{};
@@ -23,7 +23,7 @@ struct Nested {
   /// "state[0]".
   template <class F>
   void each_leaf(F&& f, const std::string& path = {}) const {
-    if (kind == Kind::Tensor || kind == Kind::None) f(*this, path);
+    if (kind == Kind::Tensor || kind == Kind::Nothing) f(*this, path);
     for (std::size_t i = 0; i < children.size(); ++i)
       children[i].each_leaf(f, kind != Kind::Dict ? path + "[" + std::to_string(i) + "]"
                                : path.empty()     ? keys[i]
@@ -67,7 +67,7 @@ Nested nested_of(const T& value) {
   using Kind = Nested::Kind;
   Nested all;
   if constexpr (std::is_same_v<T, at::Tensor>) {
-    all.kind = value.defined() ? Kind::Tensor : Kind::None;
+    all.kind = value.defined() ? Kind::Tensor : Kind::Nothing;
     all.tensor = value;
   } else if constexpr (made_from<T, std::optional>) {
     if (value) return nested_of(*value);
@@ -76,10 +76,10 @@ Nested nested_of(const T& value) {
   } else if constexpr (std::is_same_v<T, torch::nn::AnyValue>) {
     for_each_tensor(value, [&](const at::Tensor& t) { all = nested_of(t); });
   } else {
-    all.kind = Map<const T>          ? Kind::Dict
-               : Range<const T>      ? Kind::List
-               : TupleLike<T>        ? Kind::Tuple
-                                     : Kind::Dict;
+    all.kind = Map<const T>     ? Kind::Dict
+               : Range<const T> ? Kind::List
+               : TupleLike<T>   ? Kind::Tuple
+                                : Kind::Dict;
     for_each_part(value, [&](const auto& part, auto&& name) {
       add_part(all, part, all.kind == Kind::Dict ? bare_name(name()) : std::string());
     });

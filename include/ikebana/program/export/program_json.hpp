@@ -29,7 +29,7 @@ struct ProgramParts {
 std::string program_json(const ProgramParts& parts);
 /// The name of a constant: `lifted_tensor_0`.
 std::string constant_name(std::size_t index);
-/// The schema's number of a dtype. Throws BadModel if there is none.
+/// The schema's number of a dtype. Throws BadModel for a dtype without one.
 std::int64_t dtype_number(c10::ScalarType type);
 
 }  // namespace ikebana::detail::exported

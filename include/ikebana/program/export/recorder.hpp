@@ -9,17 +9,17 @@
 //
 // What no operator shows is found out as follows. A tensor that has the storage and the sizes of a
 // known one is that one (`detach`, `.data()`). A result of `empty` that is read before an operator
-// wrote to it was written by the host (`torch::tensor`): its values are a constant. Any other tensor
-// that no operator made is a constant, too. The program is then run beside the model on other
-// values and sizes (replay.hpp), which finds a constant that depends on the input.
+// wrote to it was written by the host (`torch::tensor`): its values are a constant. Any other
+// tensor that no operator made is a constant, too. The program is then run beside the model on
+// other values and sizes (replay.hpp), which finds a constant that depends on the input.
 #include <ikebana/program/export/recording.hpp>
 #include <ikebana/program/export/weights.hpp>
 #include <unordered_map>
 
 namespace ikebana::detail::exported {
 
-/// RAII: while it exists, the operators of this thread are recorded. Must be destroyed on the thread
-/// that made it, and does not nest.
+/// RAII: while it exists, the operators of this thread are recorded. Must be destroyed on the
+/// thread that made it, and does not nest.
 class Recorder {
  public:
   Recorder(const ModelWeights& weights, const std::vector<at::Tensor>& inputs);
@@ -27,7 +27,7 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The recorder of this thread; null if there is none.
+  /// The recorder of this thread, or null.
   static Recorder*& current();
 
   /// The modules that are run inside of each other, the innermost last.
@@ -41,7 +41,7 @@ class Recorder {
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-  /// What is known of a storage.
+  /// A storage that values lie in.
   struct KnownStorage {
     WeakStorage hold;  // so that no other storage gets its address
     RecordedValue::Kind owner = RecordedValue::Kind::Made;
@@ -80,8 +80,6 @@ class Recorder {
   bool autocasts() const;
   bool is_cast(const c10::OperatorHandle& op) const;
   void replace_written_by_host();
-  /// Leaves out values that no kept operator has, such as those inside of an operator.
-  void forget_unused(ValueList& outputs);
 
   const ModelWeights& weights_;
   Recording recording_;

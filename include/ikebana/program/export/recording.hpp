@@ -71,6 +71,10 @@ void each_value(const Operand& operand, F&& f) {
       if (one) f(*one);
 }
 
+/// Leaves out the values that no recorded operator and no output has, such as those inside of an
+/// operator.
+void forget_unused(Recording& recording, ValueList& outputs);
+
 /// The name of an operator with its overload: `aten::add.Tensor`.
 std::string name_of(const c10::OperatorHandle& op);
 /// Names an operator and the module that runs it: "`aten::add.Tensor` in unit `blocks.0`".

@@ -5,9 +5,9 @@
 
 namespace ikebana::detail::exported {
 
-/// Returns the outputs of a graph; undefined tensors where it has none. `symbols`: the values of the
-/// sizes that may change. Needs the memory of one forward, since intermediate tensors are released
-/// after their last use.
+/// Returns the outputs of a graph; undefined tensors where it has none. `symbols`: the values of
+/// the sizes that may change. Needs the memory of one forward, since intermediate tensors are
+/// released after their last use.
 std::vector<at::Tensor> replay(const Graph& graph, const ModelWeights& weights,
                                const std::vector<at::Tensor>& inputs, const Values& symbols);
 

@@ -5,8 +5,8 @@
 
 namespace ikebana::detail::exported {
 
-/// Returns the bytes of a file from which torch.load(weights_only=True) reads this tree, with tensors
-/// on the CPU. LibTorch's pickle_save writes dictionaries and lists with their types, which
+/// Returns the bytes of a file from which torch.load(weights_only=True) reads this tree, with
+/// tensors on the CPU. LibTorch's pickle_save writes dictionaries and lists with their types, which
 /// torch.load reads only without that safety.
 std::string torch_file(const Nested& tree);
 

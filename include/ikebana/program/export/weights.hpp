@@ -15,7 +15,8 @@ struct NamedWeight {
   std::vector<std::string> modules;  ///< paths of the modules that have it; a tied one has several
 };
 
-/// All weights of a model, each under each of its names, as in Python's state dict; and its modules.
+/// All weights of a model, each under each of its names, as in Python's state dict; and its
+/// modules.
 class ModelWeights {
  public:
   explicit ModelWeights(torch::nn::Module& root);

@@ -56,8 +56,7 @@ class PayloadWriter {
   static void meta(JsonWriter& json, const Member& one) {
     const auto numbers = [&](const char* name, at::IntArrayRef values) {
       json.array(name, [&] {
-        for (const std::int64_t value : values)
-          json.object([&] { json.member("as_int", value); });
+        for (const std::int64_t value : values) json.object([&] { json.member("as_int", value); });
       });
     };
     json.member("dtype", dtype_number(one.values.scalar_type()));

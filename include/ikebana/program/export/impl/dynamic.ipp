@@ -14,7 +14,7 @@ namespace ikebana::detail::exported {
                  "} " + why);
 }
 
-/// The input that a dimension names, by its index. Throws BadValue if there is none.
+/// The input that a dimension names, by its index. Throws BadValue for another name.
 inline std::size_t input_of_dim(const DynamicDim& dim, const std::vector<std::string>& names) {
   const auto found = std::ranges::find(names, dim.input);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
@@ -26,8 +26,9 @@ inline std::size_t input_of_dim(const DynamicDim& dim, const std::vector<std::st
 inline void check_symbol(const DynamicDim& dim, const Symbol& symbol) {
   const std::string size = std::to_string(symbol.example);
   if (dim.min < 2 || dim.multiple_of < 1 || (dim.max != 0 && dim.max < dim.min))
-    refuse_dynamic(dim, "has a range without sizes. Give min >= 2, max >= min or 0, and "
-                        "multiple_of >= 1.");
+    refuse_dynamic(dim,
+                   "has a range without sizes. Give min >= 2, max >= min or 0, and "
+                   "multiple_of >= 1.");
   if (symbol.example < symbol.min || (symbol.max != 0 && symbol.example > symbol.max) ||
       symbol.example % symbol.multiple_of != 0)
     refuse_dynamic(dim, "has the size " + size +
@@ -61,21 +62,24 @@ IKEBANA_INLINE std::vector<Symbol> symbols_of(const std::vector<DynamicDim>& dyn
     if (dim.max != 0) symbol->max = symbol->max == 0 ? dim.max : std::min(symbol->max, dim.max);
     symbol->multiple_of = std::lcm(symbol->multiple_of, std::max<std::int64_t>(1, dim.multiple_of));
     if (symbol->example != size)
-      refuse_dynamic(dim, "has the size " + std::to_string(size) + " in the example, and another `" +
-                              dim.name + "` has " + std::to_string(symbol->example) +
+      refuse_dynamic(dim, "has the size " + std::to_string(size) +
+                              " in the example, and another `" + dim.name + "` has " +
+                              std::to_string(symbol->example) +
                               ". Give them one size, or other names.");
     check_symbol(dim, *symbol);
     symbol->places.emplace_back(input, d);
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].name.empty())
-      all[i].name = names[all[i].places[0].first] + "[" + std::to_string(all[i].places[0].second) + "]";
+      all[i].name =
+          names[all[i].places[0].first] + "[" + std::to_string(all[i].places[0].second) + "]";
   return all;
 }
 
 /// Other sizes of a symbol, the best ones first: without a factor in common with the example's,
 /// smaller than it, near its half.
-inline std::vector<std::int64_t> other_sizes(const Symbol& symbol, const std::set<std::int64_t>& taken) {
+inline std::vector<std::int64_t> other_sizes(const Symbol& symbol,
+                                             const std::set<std::int64_t>& taken) {
   const std::int64_t m = symbol.multiple_of, own = symbol.example / m;
   const std::int64_t low = (symbol.min + m - 1) / m;
   const std::int64_t high = symbol.max != 0 ? symbol.max / m : std::max<std::int64_t>(2 * own, 16);

@@ -33,7 +33,9 @@ class GraphMaker {
 
  private:
   const Recording& other(std::size_t r) const { return forwards_[r].recording; }
-  std::string place(const RecordedNode& node) const { return place_of(name_of(node.op), node.module); }
+  std::string place(const RecordedNode& node) const {
+    return place_of(name_of(node.op), node.module);
+  }
 
   [[noreturn]] void differ(std::size_t r, const std::string& here, const std::string& there) const {
     throw BadModel("export_program: the model computes in another way for other sizes: with " +
@@ -74,8 +76,8 @@ class GraphMaker {
                                         ", with ", forwards_[r].sizes, " ", b.sizes(),
                                         ". Make it by operators within the forward, such as "
                                         "`at::arange`, or leave the dimension out of `dynamic`."));
-      if (!at::equal(a, b) && !at::equal(a.isnan().logical_not().logical_and(a != b).any(),
-                                         at::zeros({}, at::kBool)))
+      if (!at::equal(a, b) &&
+          !at::equal(a.isnan().logical_not().logical_and(a != b).any(), at::zeros({}, at::kBool)))
         throw BadModel(begin +
                        "the host computes it, with other values for other inputs. Compute it by "
                        "operators within the forward.");
@@ -131,8 +133,8 @@ class GraphMaker {
     bool are_ints = true, are_lists = true;
     for (std::size_t r = 0; r < forwards_.size(); ++r) {
       are_ints = are_ints && in(r).isInt();
-      are_lists = are_lists && in(r).isIntList() &&
-                  in(r).toIntList().size() == in(0).toIntList().size();
+      are_lists =
+          are_lists && in(r).isIntList() && in(r).toIntList().size() == in(0).toIntList().size();
     }
     if (!are_ints && !are_lists)
       burnt_in(node, schema.name(), texts, "only integers can follow from sizes");
@@ -180,7 +182,8 @@ class GraphMaker {
   [[noreturn]] void no_size(std::size_t i, std::size_t d) const {
     const auto maker = std::ranges::find_if(first_.nodes, [&](const RecordedNode& node) {
       bool makes = false;
-      for (const Operand& one : node.outputs) each_value(one, [&](ValueId id) { makes = makes || id == i; });
+      for (const Operand& one : node.outputs)
+        each_value(one, [&](ValueId id) { makes = makes || id == i; });
       return makes;
     });
     std::vector<std::string> texts;

@@ -20,7 +20,8 @@ class ModulePaths {
     std::vector<std::optional<std::string>> own;  // of the module whose weights a node reads
     for (const GraphNode& node : graph_.nodes) own.push_back(owner(node));
     std::vector<std::string> paths;
-    for (std::size_t i = 0; i < own.size(); ++i) paths.push_back(own[i] ? *own[i] : between(own, i));
+    for (std::size_t i = 0; i < own.size(); ++i)
+      paths.push_back(own[i] ? *own[i] : between(own, i));
     for (std::size_t i = 0; i < own.size(); ++i) graph_.nodes[i].module = without_list(paths[i]);
   }
 
@@ -59,8 +60,9 @@ class ModulePaths {
   std::string without_list(std::string path) const {
     const auto type = std::ranges::find_if(weights_.modules(),
                                            [&](const auto& one) { return one.first == path; });
-    const bool is_list = type != weights_.modules().end() &&
-                         (type->second.ends_with("ModuleList") || type->second.ends_with("ModuleDict"));
+    const bool is_list =
+        type != weights_.modules().end() &&
+        (type->second.ends_with("ModuleList") || type->second.ends_with("ModuleDict"));
     return is_list ? without_list(module_part(path)) : path;
   }
 

@@ -8,7 +8,7 @@
 
 namespace ikebana::detail::exported {
 
-/// Words of Python, and of the programs that torch.fx writes, with a space on each side.
+/// Reserved names of Python, and of the programs that torch.fx writes, with a space on each side.
 inline constexpr std::string_view python_words =
     " False None True and as assert async await break class continue def del elif else except "
     "finally for from global if import in is lambda nonlocal not or pass raise return try while "

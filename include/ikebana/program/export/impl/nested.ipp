@@ -32,7 +32,7 @@ inline void write_treespec(std::string& out, const Nested& tree) {
   };
   switch (tree.kind) {
     case Kind::Tensor:
-    case Kind::None:
+    case Kind::Nothing:
       out += "{\"type\": null, \"context\": null, \"children_spec\": []}";
       break;
     case Kind::Tuple:
@@ -43,7 +43,8 @@ inline void write_treespec(std::string& out, const Nested& tree) {
       break;
     case Kind::Dict: {
       std::string keys = "[";
-      for (const std::string& key : tree.keys) keys += (keys.size() > 1 ? ", " : "") + Json::quoted(key);
+      for (const std::string& key : tree.keys)
+        keys += (keys.size() > 1 ? ", " : "") + Json::quoted(key);
       node("builtins.dict", keys + "]");
     }
   }

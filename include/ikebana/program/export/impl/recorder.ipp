@@ -1,62 +1,13 @@
 #pragma once
 #include <algorithm>
-#include <array>
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/program/export/operator_facts.hpp>
 #include <ikebana/program/export/recorder.hpp>
-#include <string_view>
 
 namespace ikebana::detail::exported {
-
-/// Operators that replace all values of what they write to, and read none.
-inline bool only_writes(std::string_view op) {
-  constexpr std::array<std::string_view, 9> names{
-      "aten::fill_",    "aten::zero_",   "aten::copy_",   "aten::normal_",     "aten::uniform_",
-      "aten::random_",  "aten::set_",    "aten::resize_", "aten::exponential_"};
-  return std::ranges::any_of(names, [&](auto name) { return op == name; });
-}
-/// Operators that look at the sizes and the dtype of a tensor, not at its values.
-inline bool only_looks(std::string_view op) {
-  return op.find("_like") != op.npos || op.starts_with("aten::new_");
-}
-/// Operators that give the host a number or a truth which depends on values.
-inline bool reads_on_host(const c10::OperatorHandle& op) {
-  constexpr std::array<std::string_view, 5> names{"aten::item", "aten::_local_scalar_dense",
-                                                  "aten::is_nonzero", "aten::equal",
-                                                  "aten::allclose"};
-  return op.hasTag(at::Tag::data_dependent_output) ||
-         std::ranges::find(names, op.operator_name().name) != names.end();
-}
-inline bool is_mask(const c10::IValue& index) {
-  return index.isTensor() && index.toTensor().defined() &&
-         (index.toTensor().scalar_type() == at::kBool || index.toTensor().scalar_type() == at::kByte);
-}
-/// True if the sizes of the result depend on values: the operator says so, and indexing only does
-/// so with a mask.
-inline bool sizes_by_values(const c10::OperatorHandle& op,
-                            c10::ArrayRef<const c10::IValue> arguments) {
-  if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
-  if (op.operator_name().name != "aten::index") return true;
-  for (const c10::IValue& index : arguments[1].toListRef())
-    if (is_mask(index)) return true;
-  return false;
-}
-inline bool is_tensors(const c10::IValue& value) {
-  if (value.isTensorList()) return true;
-  return value.isList() && !value.toListRef().empty() &&
-         std::ranges::any_of(value.toListRef(), [](const auto& one) { return one.isTensor(); });
-}
-template <class F>
-void each_tensor(const c10::IValue& value, F&& f) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) f(value.toTensor());
-  } else if (is_tensors(value)) {
-    for (const c10::IValue& one : value.toListRef())
-      if (one.isTensor() && one.toTensor().defined()) f(one.toTensor());
-  }
-}
 
 IKEBANA_INLINE Recorder*& Recorder::current() {
   static thread_local Recorder* recorder = nullptr;
@@ -142,7 +93,8 @@ IKEBANA_INLINE void Recorder::check_operator(Frame& frame,
     frame.problems.push_back(place(frame) +
                              " has a result whose size depends on values. Use an operator with a "
                              "size of its own, such as `where`, instead");
-  const bool only = only_writes(op.operator_name().name), looks = only_looks(op.operator_name().name);
+  const bool only = only_writes(op.operator_name().name),
+             looks = only_looks(op.operator_name().name);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto* alias = schema[i].alias_info();
     const bool writes = alias != nullptr && alias->isWrite();
@@ -163,7 +115,7 @@ IKEBANA_INLINE void Recorder::note_write(Frame& frame, const at::Tensor& t,
     storage->unwritten.reset();
     return;
   }
-  std::string what = "a tensor that lives longer than the forward";
+  std::string what = "a tensor that the forward did not make";
   if (storage != nullptr && storage->owner == Kind::Input) what = "an input of the model";
   if (storage != nullptr && storage->owner == Kind::Weight)
     for (const NamedWeight& weight : weights_.all())
@@ -208,9 +160,12 @@ IKEBANA_INLINE ValueId Recorder::add_value(const at::Tensor& t, RecordedValue va
     const c10::Storage& storage = t.storage();
     auto [known, is_new] = storages_.try_emplace(
         storage.unsafeGetStorageImpl(),
-        KnownStorage{WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(
-                         storage.unsafeGetStorageImpl())),
-                     value.kind, {}, {}});
+        KnownStorage{
+            WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(
+                storage.unsafeGetStorageImpl())),
+            value.kind,
+            {},
+            {}});
     known->second.values.emplace_back(id, t.storage_offset());
   }
   recording_.values.push_back(std::move(value));
@@ -314,26 +269,6 @@ IKEBANA_INLINE Operand Recorder::result_of(const c10::IValue& value, bool is_emp
   return value;
 }
 
-/// Writes the dtype and the device of a new tensor into the call that makes it, because defaults may
-/// differ where the program runs; and lists of one number, which stand for all dimensions, in full.
-inline void write_defaults(RecordedNode& node, const std::vector<RecordedValue>& values) {
-  const auto& schema = node.op.schema().arguments();
-  bool has_tensors = false;
-  for (const Operand& input : node.inputs) each_value(input, [&](ValueId) { has_tensors = true; });
-  const auto* made = node.outputs.size() == 1 ? std::get_if<ValueId>(&node.outputs[0]) : nullptr;
-  for (std::size_t i = 0; i < schema.size(); ++i) {
-    auto* value = std::get_if<c10::IValue>(&node.inputs[i]);
-    if (value == nullptr) continue;
-    if (value->isIntList() && schema[i].N() && value->toIntList().size() == 1)
-      *value = std::vector<std::int64_t>(static_cast<std::size_t>(*schema[i].N()),
-                                         value->toIntVector()[0]);
-    if (has_tensors || made == nullptr || !value->isNone() || !schema[i].kwarg_only()) continue;
-    const TensorFacts& facts = values[*made].facts;
-    if (schema[i].name() == "dtype") *value = static_cast<std::int64_t>(facts.dtype);
-    if (schema[i].name() == "device") *value = facts.device;
-  }
-}
-
 IKEBANA_INLINE void Recorder::keep(Frame frame, std::vector<Operand> outputs) {
   auto& into = frames_.empty() ? nodes_ : frames_.back().inside;
   auto& problems = frames_.empty() ? recording_.problems : frames_.back().problems_inside;
@@ -396,44 +331,6 @@ IKEBANA_INLINE void Recorder::replace_written_by_host() {
   }
 }
 
-/// Calls `f(id)` for each tensor of an operand, which it may change.
-template <class F>
-void each_id(Operand& operand, F&& f) {
-  if (auto* id = std::get_if<ValueId>(&operand)) f(*id);
-  else if (auto* list = std::get_if<ValueList>(&operand))
-    for (auto& one : *list)
-      if (one) f(*one);
-}
-
-IKEBANA_INLINE void Recorder::forget_unused(ValueList& outputs) {
-  using Kind = RecordedValue::Kind;
-  std::vector<bool> used(recording_.values.size());
-  for (std::size_t i = 0; i < used.size(); ++i)
-    used[i] = recording_.values[i].kind == Kind::Weight || recording_.values[i].kind == Kind::Input;
-  Operand results = outputs;
-  const auto each = [&](auto&& f) {
-    for (RecordedNode& node : recording_.nodes)
-      for (auto* operands : {&node.inputs, &node.outputs})
-        for (Operand& operand : *operands) each_id(operand, f);
-    each_id(results, f);
-  };
-  each([&](ValueId& id) { used[id] = true; });
-  std::vector<ValueId> renamed(used.size());
-  std::vector<RecordedValue> values;
-  std::vector<RecordedConstant> constants;
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) continue;
-    renamed[i] = values.size();
-    values.push_back(std::move(recording_.values[i]));
-    if (values.back().kind != Kind::Constant) continue;
-    constants.push_back(std::move(recording_.constants[values.back().index]));
-    values.back().index = constants.size() - 1;
-  }
-  each([&](ValueId& id) { id = renamed[id]; });
-  outputs = std::get<ValueList>(results);
-  recording_.values = std::move(values), recording_.constants = std::move(constants);
-}
-
 IKEBANA_INLINE Recording Recorder::finish(const std::vector<at::Tensor>& outputs,
                                           ValueList& output_values) {
   const at::DisableRecordFunctionGuard off;
@@ -453,7 +350,7 @@ IKEBANA_INLINE Recording Recorder::finish(const std::vector<at::Tensor>& outputs
   }
   replace_written_by_host();
   recording_.nodes = std::move(nodes_);
-  forget_unused(output_values);
+  forget_unused(recording_, output_values);
   return std::move(recording_);
 }
 

@@ -101,7 +101,8 @@ IKEBANA_INLINE std::vector<at::Tensor> replay(const Graph& graph, const ModelWei
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const at::Tensor x = a.detach().to(at::kCPU).contiguous(), y = b.detach().to(at::kCPU).contiguous();
+  const at::Tensor x = a.detach().to(at::kCPU).contiguous(),
+                   y = b.detach().to(at::kCPU).contiguous();
   return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 

@@ -36,7 +36,7 @@ class TensorPickle {
     switch (tree.kind) {
       case Nested::Kind::Tensor:
         return tensor(tree.tensor);
-      case Nested::Kind::None:
+      case Nested::Kind::Nothing:
         bytes_ += 'N';
         return;
       case Nested::Kind::Tuple:
@@ -69,7 +69,9 @@ class TensorPickle {
     integer(type.empty() ? static_cast<std::int64_t>(t.nbytes()) : t.numel());
     bytes_ += "tQ";
     integer(0), integers(t.sizes()), integers(t.strides());
-    bytes_ += "\x89" "ccollections\nOrderedDict\n)R";
+    bytes_ +=
+        "\x89"
+        "ccollections\nOrderedDict\n)R";
     if (type.empty()) bytes_ += "ctorch\n" + dtype_name(t.scalar_type()) + "\n";
     bytes_ += "tR";
   }

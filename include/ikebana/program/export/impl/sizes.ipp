@@ -85,7 +85,7 @@ IKEBANA_INLINE Size SizeTable::scaled(Size expression, std::int64_t factor, std:
   return expression;
 }
 
-/// The number c of `values = c * of + d`; nothing if there is none.
+/// The number c of `values = c * of + d`; nothing if it does not exist.
 inline std::optional<std::int64_t> slope(const Values& values, const Values& of) {
   for (std::size_t r = 1; r < values.size(); ++r) {
     const std::int64_t run = of[r] - of[0], rise = values[r] - values[0];
