@@ -1,4 +1,5 @@
 #pragma once
+#include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/detail/exporting.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
@@ -6,6 +7,7 @@
 #include <ikebana/program/export/graph.hpp>
 #include <ikebana/program/export/module_paths.hpp>
 #include <ikebana/program/export/replay.hpp>
+#include <optional>
 #include <set>
 
 namespace ikebana::detail::exported {
@@ -18,7 +20,14 @@ class Exporter {
         weights_(request.module),
         example_(request.inputs.named.tensors()),
         symbols_(symbols_of(options.dynamic, request.inputs.named)),
-        sizes_(sizes_to_record(symbols_)) {}
+        sizes_(sizes_to_record(symbols_)) {
+    if (weights_.all().empty()) return;
+    const c10::Device device = weights_.all()[0].tensor.device();
+    if (!device.is_cpu()) device_generator_.emplace(device);
+  }
+  ~Exporter() { rewind(); }
+  Exporter(const Exporter&) = delete;
+  Exporter& operator=(const Exporter&) = delete;
 
   ExportedProgram write(const std::filesystem::path& path, Files& files) {
     {
@@ -42,7 +51,6 @@ class Exporter {
   struct RecordedRun {
     std::vector<at::Tensor> inputs, outputs;
     Values sizes;
-    at::Tensor generator;  // its state before
   };
 
   /// The example with its rows in another order, so that values which the host computed differ.
@@ -56,7 +64,7 @@ class Exporter {
   void record(std::vector<at::Tensor> inputs, const Values& sizes) {
     at::autocast::clear_cache();
     RecordedForward forward;
-    forward.sizes = symbols_.empty() ? std::string("other values") : text_of(symbols_, sizes);
+    forward.sizes = text_of(symbols_, sizes);
     Nested result;
     {
       const ExportingScope exporting;
@@ -69,13 +77,20 @@ class Exporter {
     std::vector<at::Tensor> outputs = result.tensors();
     if (forwards_.empty()) outputs_ = std::move(result);
     forwards_.push_back(std::move(forward));
-    runs_.push_back({std::move(inputs), std::move(outputs), sizes, {}});
+    runs_.push_back({std::move(inputs), std::move(outputs), sizes});
+  }
+  /// Every forward and every replay draws the same random numbers.
+  void rewind() const {
+    host_generator_.restore();
+    if (device_generator_) device_generator_->restore();
   }
   Nested forwarded(const std::vector<at::Tensor>& inputs, const std::string& sizes) const {
+    rewind();
     try {
       return request_.forward(inputs);
     } catch (const std::exception& error) {
-      const std::string what = ": " + ikebana::detail::text_of(error);
+      std::string what = ": " + ikebana::detail::text_of(error);
+      if (what.ends_with(".")) what.pop_back();
       if (sizes.empty())
         throw BadModel("export_program: forward throws for the example" + what +
                        ". Give an example that it takes.");
@@ -101,6 +116,7 @@ class Exporter {
   void check(const Graph& graph, const RecordedRun& run) const {
     const std::string sizes = text_of(symbols_, run.sizes);
     std::vector<at::Tensor> outputs;
+    rewind();
     try {
       outputs = replay(graph, weights_, run.inputs, run.sizes);
     } catch (const c10::Error& error) {
@@ -119,6 +135,8 @@ class Exporter {
   std::vector<RecordedForward> forwards_;
   std::vector<RecordedRun> runs_;
   Nested outputs_;
+  bridge::GeneratorState host_generator_{at::kCPU};
+  std::optional<bridge::GeneratorState> device_generator_;
 };
 
 IKEBANA_INLINE ExportedProgram export_forward(const ExportRequest& request,

@@ -38,7 +38,11 @@ class GraphMaker {
   }
 
   [[noreturn]] void differ(std::size_t r, const std::string& here, const std::string& there) const {
-    throw BadModel("export_program: the model computes in another way for other sizes: with " +
+    if (forwards_[0].sizes == forwards_[r].sizes)
+      throw BadModel("export_program: the model calls " + here + " for the example, and " + there +
+                     " for its rows in another order: the host decides by values. Compute both, "
+                     "and choose by `where`.");
+    throw BadModel("export_program: the model computes in another way at other sizes: with " +
                    forwards_[0].sizes + " it calls " + here + ", and with " + forwards_[r].sizes +
                    " " + there +
                    ". Give the sizes for which it computes alike as `min`, `max` and `multiple_of` "
@@ -128,6 +132,12 @@ class GraphMaker {
     const c10::Argument& schema = node.op.schema().arguments()[a];
     std::vector<std::string> texts;
     for (std::size_t r = 0; r < forwards_.size(); ++r) texts.push_back(text_of_value(in(r)));
+    for (std::size_t r = 1; r < forwards_.size(); ++r)
+      if (forwards_[r].sizes == forwards_[0].sizes && texts[r] != texts[0])
+        throw BadModel("export_program: " + place(node) + " is called with `" + schema.name() +
+                       "` " + texts[0] + ", and with " + texts[r] +
+                       " for other values of the input: the host computes this number, which the "
+                       "program would keep. Compute with tensors instead.");
     const bool takes_sizes = schema.real_type()->str().find("SymInt") != std::string::npos ||
                              schema.real_type()->kind() == c10::TypeKind::NumberType;
     bool are_ints = true, are_lists = true;
