@@ -73,7 +73,7 @@ class BF16Parameters {
   /// Does nothing for another precision.
   template <class Precision>
   BF16Parameters(Precision& precision, const torch::nn::Module& model) {
-    if constexpr (requires { Precision::keeps_gathered; })
+    if constexpr (requires { requires Precision::keeps_gathered; })
       for (const auto& item : model.named_parameters())
         if (item.value().scalar_type() == at::kFloat &&
             !precision.values.keep_fp32(item.key(), item.value()))

@@ -76,7 +76,7 @@ void check(const Policies&... policies) {
   };
   steps(trainer), steps(other);
   export_program(trainer, data, path,
-                 {{{"input", 0, "rows"}, {"input", 2, "height"}, {"input", 3, "width"}}});
+                 {{{"input", 0, "rows"}, {"input", 2, "height", 5}, {"input", 3, "width", 5}}});
   torch::nativert::ModelRunnerHandle runner(path.string(), "model");
   for (const Images& one : {data, more}) {
     const at::Tensor result = runner.run({one.input}, {}).toTensor();
