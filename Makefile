@@ -44,7 +44,7 @@ finetune:
 	  "of text by make finetune TEXT=path" >&2; exit 2; }
 	@scripts/setup finetune
 	@$(call configure,release)
-	@$(call build,release,finetune)
+	@$(call build,release,finetune finetune_program)
 	@.finetune/bin/python scripts/finetune/main.py '$(or $(TEXT),docs)' --steps $(STEPS)
 
 test:

@@ -14,7 +14,9 @@
 #include <iostream>
 
 #include "models/llama_folder.hpp"
+#include "named_values.hpp"
 #include "text.hpp"
+#include "token_file.hpp"
 using namespace ikebana;
 
 using Finetuning = AnyTrainer<Tokens>;
@@ -30,49 +32,6 @@ Finetuning bf16(const Llama& llama) {
                  ClipGradNorm{},
                  Observe<Memory>{}};  // the peak of each step in its report
 }
-
-/// A file that scripts/finetune/tokens.py wrote: windows of tokens, each one longer than what a
-/// model reads of it, and the bytes that every token stands for.
-class TokenFile {
- public:
-  explicit TokenFile(const std::filesystem::path& path)
-      : path_(path.string()), tensors_(load_tensors(path).tensors) {}
-
-  std::int64_t steps() const { return tensor("train", 3).size(0); }
-  std::int64_t rows() const { return tensor("train", 3).size(1); }
-  /// The windows of all steps, in their order.
-  Tokens train() const { return shifted(tensor("train", 3).flatten(0, 1)); }
-  Tokens held_out() const { return shifted(tensor("held_out", 2)); }
-  at::Tensor prompt() const { return tensor("prompt", 2); }
-
-  /// The text of tokens, one dimension.
-  std::string text(const at::Tensor& tokens) const {
-    const at::Tensor bytes = tensor("bytes", 1), ends = tensor("ends", 1);
-    std::string out;
-    for (std::int64_t i = 0; i < tokens.numel(); ++i) {
-      const auto token = tokens[i].item<std::int64_t>();
-      const auto begin = token == 0 ? 0 : ends[token - 1].item<std::int64_t>();
-      const auto* data = reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>());
-      out.append(data + begin, data + ends[token].item<std::int64_t>());
-    }
-    return out;
-  }
-
- private:
-  const at::Tensor& tensor(const std::string& name, std::int64_t dimensions) const {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end() || found->second.dim() != dimensions)
-      throw Error("finetune: " + path_ + " has no `" + name + "` of " + std::to_string(dimensions) +
-                  " dimensions. scripts/finetune/tokens.py writes it.");
-    return found->second;
-  }
-  static Tokens shifted(const at::Tensor& windows) {
-    return {windows.slice(1, 0, -1), windows.slice(1, 1)};
-  }
-
-  std::string path_;
-  StateDict tensors_;
-};
 
 /// Perplexity on the held-out windows, and how the model continues the prompt.
 void show(const char* when, Finetuning& trainer, Llama& llama, const TokenFile& file) {

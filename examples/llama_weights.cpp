@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "models/llama_folder.hpp"
+#include "named_values.hpp"
 using namespace ikebana;
 
 void load(Llama& llama, const std::filesystem::path& folder, const NamedValues& options) {

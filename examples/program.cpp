@@ -5,6 +5,7 @@
 //   ./program FOLDER
 //   python examples/program.py read FOLDER
 #include <filesystem>
+#include <ikebana.hpp>
 #include <ikebana/program.hpp>
 #include <ikebana/shard.hpp>
 #include <iostream>

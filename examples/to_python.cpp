@@ -1,9 +1,10 @@
-// Trains a model and writes its weights as safetensors, to the folder that the first argument
-// names. examples/to_python.py loads them in Python into the same model and exports it.
+// Trains a model and writes it to the folder that the first argument names: as a program of
+// torch.export, and its weights as safetensors. examples/to_python.py opens both in Python.
 #include <torch/torch.h>
 
 #include <filesystem>
 #include <ikebana.hpp>
+#include <ikebana/program.hpp>
 #include <iostream>
 using namespace ikebana;
 namespace nn = torch::nn;
@@ -16,11 +17,15 @@ int main(int argc, char** argv) {
   at::Tensor x = at::randn({256, 8}), label = x.slice(1, 0, 3).argmax(1);
   for (int i = 0; i < 100; ++i) trainer.step(std::pair{x, label});
 
+  export_program(trainer, x, folder / "model.pt2", {.dynamic = {{"input", 0, "rows"}}});
+
   trainer.save_weights(folder / "weights.safetensors");
 
+  at::Tensor evaluated = trainer.predict(x);  // as the recipe computes, in BF16
   model->eval();
   at::NoGradGuard no_grad;
-  save_tensors(folder / "sample.safetensors", {{"input", x}, {"output", model->forward(x)}});
-  std::cout << "weights.safetensors and sample.safetensors are in " << folder << '\n';
+  save_tensors(folder / "sample.safetensors",
+               {{"input", x}, {"evaluated", evaluated}, {"output", model->forward(x)}});
+  std::cout << "model.pt2, weights.safetensors and sample.safetensors are in " << folder << '\n';
   return 0;
 }

@@ -6,7 +6,7 @@ GROUPS = {
     "Policies": ["precision", "checkpoint", "accumulate", "optimizer", "schedule", "objective", "clip",
                  "average", "freeze", "layout", "offload", "shard"],
     "Data and state": ["data", "fit", "evaluate", "state", "tensors", "between_steps", "reproducibility"],
-    "Guides": ["memory", "memory_tools", "production", "devices", "gpu", "modules", "pieces", "any_trainer"],
+    "Guides": ["memory", "memory_tools", "programs", "production", "devices", "gpu", "modules", "pieces", "any_trainer"],
     "Extending": ["extending", "step", "architecture"],
     "Reference": ["reference/index", "errors", "glossary"],
     "Project": ["contributing", "support", "parity", "bench", "bench-gpu", "long", "migrate",

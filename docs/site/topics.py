@@ -90,6 +90,10 @@ TOPICS = [
     Topic("state", "Saved states, weights and files of tensors", ("docs/state.md", "docs/tensors.md"), ("state/",),
           intro="What a trainer saves and loads: whole states, which resume to the bit, and weights "
           "alone; and tensors of your own."),
+    Topic("programs", "Programs of torch.export", ("docs/programs.md", "docs/production.md"),
+          ("program/",),
+          intro="Models that were written in Python and are trained here, and models that are written "
+          "here and opened in Python. A program includes `ikebana/program.hpp`."),
     Topic("memory", "Memory: estimates and tools", ("docs/memory_tools.md", "docs/memory.md"),
           ("memory/", "advice/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
           ("MemoryLimit",),
@@ -135,4 +139,5 @@ INTERNAL = re.compile(r"""
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
     |HasMemPools
+    |ProgramModule|ProgramValues|ProgramUnitImpl|ProgramUnit
     """, re.X)

@@ -132,17 +132,25 @@ struct LlamaImpl : torch::nn::Module {
 
   template <class Run, class Batch>
   ikebana::Loss loss(Run& run, const Batch& batch) {
-    auto x = model->embed_tokens(batch.input);
-    for (LlamaBlock& block : model->blocks) x = run(block, x);
-    return ikebana::modules::linear_cross_entropy(model->norm(x), head(), batch.target);
+    return ikebana::modules::linear_cross_entropy(hidden(run, batch.input), head(), batch.target);
   }
   template <class Batch>
   std::int64_t count(const Batch& batch) const {
     return batch.target.numel();
   }
 
-  /// (rows, length) tokens to (rows, length, vocab_size) logits; with a cache, `tokens` follow the
-  /// tokens that it holds.
+  /// (rows, length) tokens to (rows, length, vocab_size) logits.
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& tokens) {
+    return ikebana::modules::linear(hidden(run, tokens), head());
+  }
+  template <class Run>
+  at::Tensor hidden(Run& run, const at::Tensor& tokens) {
+    auto x = model->embed_tokens(tokens);
+    for (LlamaBlock& block : model->blocks) x = run(block, x);
+    return model->norm(x);
+  }
+  /// Computes logits without a run; with a cache, `tokens` follow the tokens that it holds.
   at::Tensor logits(const at::Tensor& tokens, ikebana::modules::KVCache* cache = nullptr) {
     auto x = model->embed_tokens(tokens);
     for (std::size_t i = 0; i < model->blocks.size(); ++i)

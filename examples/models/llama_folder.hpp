@@ -1,6 +1,6 @@
 #pragma once
-// Reads the configuration of a Llama from a folder in the format of Hugging Face's transformers,
-// and the arguments of the programs that do so. What llama.hpp does not compute is an error.
+// Reads the configuration of a Llama from a folder in the format of Hugging Face's transformers.
+// What llama.hpp does not compute is an error.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -262,24 +262,3 @@ inline LlamaConfig read_config(const std::filesystem::path& folder) {
                            (std::string(error.what()).ends_with(".") ? "" : "."));
   }
 }
-
-/// The `name=value` arguments of a command line. Throws Error for a name that is not in `known`.
-struct NamedValues {
-  NamedValues(char** first, char** last, const std::set<std::string>& known) {
-    for (; first != last; ++first) {
-      const std::string argument = *first, name = argument.substr(0, argument.find('='));
-      if (name == argument || !known.contains(name)) {
-        std::string names;
-        for (const auto& one : known) names += " " + one + "=";
-        throw ikebana::Error("`" + argument + "` is none of" + names + ". Correct the argument.");
-      }
-      values[name] = argument.substr(name.size() + 1);
-    }
-  }
-  std::string get(const std::string& name, std::string fallback = "") const {
-    auto found = values.find(name);
-    return found == values.end() ? fallback : found->second;
-  }
-
-  std::map<std::string, std::string> values;
-};

@@ -1,4 +1,6 @@
 #pragma once
-// Programs of torch.export: models that were written in Python and are trained here.
+// Programs of torch.export: models that were written in Python and are trained here, and C++ models
+// as files that Python opens.
+#include <ikebana/program/export.hpp>
 #include <ikebana/program/load.hpp>
 #include <ikebana/program/save.hpp>

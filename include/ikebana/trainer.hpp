@@ -238,8 +238,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// with one rank at once. `like` may be a range of batches: empty on all ranks, or on none.
   template <class Batch>
   std::optional<Report> join_step(const Batch& like);
-  /// For a loop over steps: says where the batch of the next step lies in the data, for its report.
-  /// `fit` calls it.
+  /// Says where the batch of the next step lies in the data, for its report. `fit` calls it.
   void set_position(std::optional<BatchPosition> position) { core().step.position = position; }
   /// The ranks, if there are several.
   std::optional<Ranks> several_ranks() {
@@ -280,6 +279,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
 
  private:
+  template <class>
+  friend struct detail::CoreOf;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {
@@ -289,9 +290,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
           "make another one.");
     return *core_;
   }
-  /// Calls `f()`, one call at a time, with the trainer's device as the thread's current one, so
-  /// that `kCUDA` in a model means that device. Errors of LibTorch become this library's, with
-  /// `place()`; if memory ran out, `explain(f)` says what took it.
+  /// Calls `f()`, one call at a time, with the trainer's device as the thread's current one, that
+  /// of `kCUDA`. Errors of LibTorch get `place()`, and `explain(f)` if memory ran out.
   template <class Place, class F, class Explain>
   auto guarded(const Place& place, F&& f, const Explain& explain) {
     detail::BusyGuard busy(core().busy);

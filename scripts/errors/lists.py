@@ -67,6 +67,12 @@ def of_group(tree, heading):
             *pushed(tree, "problems_")]
         yield "What the list of `load_weights` may contain", given(
             tree, "state/weights.hpp", "add_problem", "what")
+    elif heading == "BadModel":
+        yield "Why a graph of torch.export cannot be run, besides its nodes", given(
+            tree, "program/graph_compiler.hpp", "refuse", "text")
+        yield "Why a module of a program is no unit", [
+            text for name in ("attributes_problem", "writes_problem", "sort", "order_problem")
+            for text in returned(tree, "program/cut_units.hpp", name)]
     elif heading == "NonFinite":
         yield "What follows \"the norm of the gradients is not finite\"", returned(
             tree, "clip/total_norm.hpp", "culprit")

@@ -26,8 +26,8 @@ OTHERS = {
         "what the schedule makes of", ", which the program wrote", ", which was written,",
         "Start the ranks, leave `ranks`", "Give every rank a loader of", ", as that of rank",
         ": both would read the same part", "Give `fit` the same options",
-       
-        "a meeting after a failure", "the broadcast of rank 0's", "an exchange of the optimizer's"),
+        "a call of a module", "a meeting after a failure", "the broadcast of rank 0's",
+        "an exchange of the optimizer's"),
     "phrases that are searched for in texts of others": (
         "driver on your system", "could not create a primitive", " This could be",
         "input should be", "target should be"),
@@ -38,7 +38,7 @@ OTHERS = {
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",
         "json: a call in", "archive: another size than", "the messages were", "the ranks did not",
         "exceptions cannot leave", ": not enough memory",
-        "launch: /proc/self/exe"),
+        "launch: /proc/self/exe", "Program: a unit has a unit"),
 }
 
 

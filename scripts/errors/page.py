@@ -6,6 +6,7 @@ import lists
 from anchors import slug
 from cures import CURES
 from names import BEGIN, END
+from sites import PARTS
 from split import divided
 
 # Groups of the page: heading, the kinds in it, and a sentence on them.
@@ -140,6 +141,9 @@ class Page:
                          ("any other", lists.other_hint(self.tree))])
         elif heading == "FileFailed":
             yield table("What to do, by the system's reason", "errno", lists.of_errno(self.tree))
+        elif heading == "BadModel":
+            yield bullets("Why a program of torch.export cannot be run",
+                          [m.text for m in self.messages if m.kind == "Refusal"])
         elif heading == "BadFile":
             yield bullets("What may be damaged, in the header of a file",
                           [m.text for m in self.messages if m.kind == "ParseError"])
@@ -150,7 +154,7 @@ class Page:
         """A line for each header, which pages on that header link to."""
         yield ("\n## By header\n\nThe errors that each header makes, and how many.\n\n"
                "| header | errors |\n|---|---|\n")
-        headers = sorted({m.header for m in self.messages if m.kind != "ParseError"})
+        headers = sorted({m.header for m in self.messages if m.kind not in PARTS})
         for header in headers:
             links = []
             for heading, kinds, _ in GROUPS:
@@ -164,7 +168,7 @@ class Page:
         for group in GROUPS:
             parts += self.group(*group)
         parts += self.by_header()
-        kinds = {k for _, kinds, _ in GROUPS for k in kinds} | {"ParseError"}
+        kinds = {k for _, kinds, _ in GROUPS for k in kinds} | PARTS
         self.wrong += [f"scripts/errors/page.py has no group for {k}"
                        for k in sorted({m.kind for m in self.messages} - kinds)]
         self.wrong += [f"no error has this text of scripts/errors/cures.py: {part}"

@@ -35,6 +35,7 @@ INTERNAL = {
     ("checkpoint/frame/frame.hpp",
      'BadRecompute("checkpoint: a gradient reached the node that only keeps inputs.")'):
         "a defect of the library, as above",
+    ("program/module.hpp", "Error"): "a defect of the library, as above",
     ("shard/group/connection.hpp", "RanksDiffer"): "the text of shard/failure/rank_waits.hpp",
     ("shard/failure/rank_waits.hpp", "RanksDiffer"):
         "its own text, in the list below the group's errors",

@@ -3,6 +3,7 @@
 
     in_python.py logits FOLDER LOGITS DEVICE         the largest difference from logits in a file,
                                                      and the largest logit
+    in_python.py perplexity PROGRAM TOKENS           that of the held-out windows by a .pt2 file
     in_python.py train FOLDER TOKENS DEVICE RECIPE   the training of examples/finetune.cpp, and its
                                                      lines
 
@@ -22,6 +23,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import products  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
+from torch.export.pt2_archive._package import load_pt2  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import create_selective_checkpoint_contexts  # noqa: E402
 from transformers import LlamaForCausalLM  # noqa: E402
@@ -85,7 +87,20 @@ def train(folder, path, device, recipe):
     print(f"perplexity after: {perplexity(model, data['held_out'], rows, autocast):.6g}")
 
 
+def print_perplexity(path, tokens):
+    """By the graph of evaluation that a trained program has, without the model's class."""
+    data = load_file(tokens)
+    module = load_pt2(path).exported_programs["eval"].module()
+
+    def model(windows):
+        return module(input_ids=windows)
+
+    model.eval = lambda: None
+    print(perplexity(model, data["held_out"], data["train"].shape[1], contextlib.nullcontext))
+
+
 if __name__ == "__main__":
     in_fp32 = "bf16" in sys.argv and "cpu" in sys.argv and not products.has_instructions()
     with products.InFP32() if in_fp32 else contextlib.nullcontext():
-        {"logits": print_difference, "train": train}[sys.argv[1]](*sys.argv[2:])
+        {"logits": print_difference, "perplexity": print_perplexity,
+         "train": train}[sys.argv[1]](*sys.argv[2:])

@@ -101,6 +101,32 @@ def train(show, recipe, words, in_python, folder):
     return whole, python
 
 
+def train_program(show, python, in_python, model, tokens, arguments):
+    """The same training of a program that Python has exported, compared with transformers' `python`
+    in FP32."""
+    folder = arguments.folder
+    exported, end = folder / "model.pt2", folder / "end-program.safetensors"
+    said([sys.executable, SCRIPTS / "finetune/export.py", model, tokens, exported])
+    show("", "program: the model that Python exported; AdamW, Checkpoint<Selective>, ClipGradNorm")
+    words = [arguments.program.with_name("finetune_program"), exported, tokens]
+    whole = program.run([*words, f"end={end}", f"out={folder / 'trained.pt2'}"])
+    apart = max(abs(float(a) - float(b)) for a, b in zip(whole.losses, python.losses, strict=True))
+    show(f"  losses: at most {apart:.2g} from those of transformers ({MOST_LOSS['fp32']:g} is "
+         "allowed)")
+    if not apart <= MOST_LOSS["fp32"]:
+        raise Failed("the losses of the program differ: the two did not train alike")
+    killed, resumed = program.resumed(words, folder, whole, end)
+    show(f"  killed in step {killed + 1}, continued with step {resumed}: the state of the end has "
+         f"the same bits in its {program.tensors_in(end)} tensors")
+    found = said([*in_python[:2], "perplexity", folder / "trained.pt2", tokens])
+    show(f"  perplexity of the trained program: {whole.perplexity['after']:.2f}, in Python "
+         f"{float(found):.2f}")
+    if abs(float(found) - whole.perplexity["after"]) > 1e-3 * float(found):
+        raise Failed("Python computes another perplexity of the trained program")
+    end.unlink()
+    return whole
+
+
 def table_of_losses(runs):
     names = [name for recipe in runs for name in (recipe, "transformers")]
     columns = [run.losses for pair in runs.values() for run in pair]
@@ -110,13 +136,17 @@ def table_of_losses(runs):
         yield f"{step:6}" + "".join(f"{column[step]:>14}" for column in columns)
 
 
-def table_of_costs(runs):
+def table_of_costs(runs, of_program=None):
     heads = "perplexity", "tensors MiB", "process MiB", "ms per step"
     yield f"{'':20}" + "".join(f"{head:>14}" for head in heads)
     for recipe, pair in runs.items():
         for name, run in zip((recipe, f"{recipe}, transformers"), pair, strict=True):
             cells = f"{run.perplexity['after']:.2f}", run.peak or "-", run.mib, f"{run.ms:.0f}"
             yield f"{name:20}" + "".join(f"{cell:>14}" for cell in cells)
+    if of_program:
+        run = of_program
+        cells = f"{run.perplexity['after']:.2f}", run.peak or "-", run.mib, f"{run.ms:.0f}"
+        yield f"{'program':20}" + "".join(f"{cell:>14}" for cell in cells)
 
 
 def writes(when, text):
@@ -147,10 +177,14 @@ def finetune(show, arguments):
     in_python += ["train", model, tokens, device]
     runs = {recipe: train(show, recipe, words, in_python, folder) for recipe in RECIPES}
 
+    of_program = None
+    if device == "cpu":
+        of_program = train_program(show, runs["fp32"][1], in_python, model, tokens, arguments)
+
     first = runs["fp32"][0]
     show("", *table_of_losses(runs), "")
     show(f"perplexity of the held-out text before: {first.perplexity['before']:.2f}; after:", "",
-         *table_of_costs(runs), "", writes("before", first.text["before"]),
+         *table_of_costs(runs, of_program), "", writes("before", first.text["before"]),
          *(writes(f"after {recipe}", pair[0].text["after"]) for recipe, pair in runs.items()),
          f"everything holds; it took {(time.monotonic() - begin) / 60:.1f} minutes")
 

@@ -25,7 +25,7 @@ AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
         r"state/archive|posix/)")
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
 ALONE = (r"ikebana/(?:(?:modules|bridge|fake|shard|estimate|memory|program)/|"
-         r"(?:shard|estimate|memory|program)\.hpp|"
+         r"(?:shard|estimate|memory|program)\.hpp|detail/exporting|"
          r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d)|state/files/zip_|"
          r"posix/(?:child|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
 

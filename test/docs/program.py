@@ -58,7 +58,7 @@ def main():
         assert one.keys() == other.keys() == first.keys()
         for name, x in one.items():
             assert torch.equal(x, other[name]), f"{name} has other bits after a kill"
-        assert any(not torch.equal(x, first[name]) for name, x in one.items()), "nothing was trained"
+        assert any(not torch.equal(x, first[name]) for name, x in one.items()), "it was not trained"
         said = in_python("read", killed)
         losses = [float(x) for x in re.findall(r"[\d.]+\d", said)]
         assert losses[0] == losses[1] < 2.5, said

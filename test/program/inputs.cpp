@@ -1,5 +1,5 @@
-// What a program is given: by name or position, with the sizes and dtypes that it was exported for;
-// and which of its outputs comes back.
+// Programs are given tensors by name or position, with the sizes and dtypes that they were exported
+// for; and one of their outputs comes back.
 #include <ikebana.hpp>
 
 #include "program/crafted.hpp"

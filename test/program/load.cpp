@@ -1,4 +1,4 @@
-// What load_program refuses: every reason by its words, all reasons at once, and nothing else.
+// load_program refuses by words what it cannot run: every reason, all at once, and nothing else.
 #include "program/crafted.hpp"
 
 using namespace ikebana;
@@ -30,84 +30,90 @@ TEST_CASE("program: a linear layer computes and has Python's names") {
   CHECK(y.requires_grad());
 }
 
+/// A node after that layer, and words of its refusal.
+struct Case {
+  std::string target;
+  std::vector<Argument> arguments;
+  std::vector<std::string> results;
+  std::string words;
+};
+const Case arguments[] = {
+    {"torch.ops.mine.double.default", {value("x", "y")}, {"z"}, "is not registered"},
+    {"torch.ops.aten.no_such.default", {value("x", "y")}, {"z"}, "is not registered"},
+    {"torch.ops.aten.relu", {value("self", "y")}, {"z"}, "names no operator"},
+    {"torch.ops.aten.relu.default", {value("x", "y")}, {"z"}, "does not give `self`"},
+    {"torch.ops.aten.relu.default",
+     {value("self", "y"), value("x", "y")},
+     {"z"},
+     "gives an argument that the operator does not take"},
+    {"torch.ops.aten.relu.default",
+     {value("self", "y"), value("self", "y")},
+     {"z"},
+     "gives `self` twice"},
+    {"torch.ops.aten.relu.default",
+     {value("self", "w")},
+     {"z"},
+     "uses the value `w`, which nothing has made"},
+    {"torch.ops.aten.relu.default",
+     {value("self", "y")},
+     {"y"},
+     "makes the value `y` a second time"},
+    {"torch.ops.aten.relu.default", {value("self", "y")}, {"z", "u"}, "makes 1 results"},
+    {"torch.ops.aten.relu.default", {value("self", "y")}, {"#n"}, "makes a Tensor, of which"},
+    {"torch.ops.aten.relu.default",
+     {{"self", R"({"as_string": "y"})"}},
+     {"z"},
+     "gives a String as `self`"},
+};
+const Case effects[] = {
+    {"torch.ops.aten.softmax.int",
+     {value("self", "y"), real("dim", 1.5)},
+     {"z"},
+     "gives a Double as `dim`"},
+    {"torch.ops.aten.softmax.int",
+     {value("self", "y"), {"dim", R"({"as_none": true})"}},
+     {"z"},
+     "gives None as `dim`"},
+    {"torch.ops.aten.view.default",
+     {value("self", "y"), value("size", "y")},
+     {"z"},
+     "gives a tensor as `size`"},
+    {"torch.ops.aten.relu.default",
+     {{"self", R"({"as_custom_obj": {"name": "o"}})"}},
+     {"z"},
+     "of the kind `as_custom_obj`, which is not read"},
+    {"torch.ops.aten.from_file.default",
+     {{"filename", R"({"as_string": "/etc/passwd"})"}},
+     {"z"},
+     "may not be called by a file"},
+    {"torch.ops.aten.resize_.default",
+     {value("self", "y"), numbers("size", {"9"})},
+     {"z"},
+     "may not be called by a file"},
+    {"torch.ops.aten.add_.Tensor",
+     {value("self", "x"), value("other", "x")},
+     {"z"},
+     "writes to an input of the program"},
+    {"torch.ops.aten.zero_.default",
+     {value("self", "p_layer_bias")},
+     {"z"},
+     "writes to `layer.bias`, which is no buffer"},
+    {"torch.ops.higher_order.cond",
+     {value("", "y")},
+     {"z"},
+     "is a higher-order operator that is not run"},
+    {"_operator.invent", {number("a", 1)}, {"#z"}, "is a function that is not known"},
+    {"_operator.add", {number("a", 1)}, {"#z"}, "has 1 arguments instead of 2"},
+    {"_operator.add", {number("a", 1), value("b", "y")}, {"#z"}, "something else than numbers"},
+    {"torch.ops.aten.sym_size.int",
+     {value("self", "y"), value("dim", "y")},
+     {"#z"},
+     "has no number as its dimension"},
+};
+
 TEST_CASE("program: a node that cannot be run is refused by its operator and the reason") {
-  struct Case {
-    std::string target;
-    std::vector<Argument> arguments;
-    std::vector<std::string> results;
-    std::string words;
-  };
-  const Case cases[] = {
-      {"torch.ops.mine.double.default", {value("x", "y")}, {"z"}, "is not registered"},
-      {"torch.ops.aten.no_such.default", {value("x", "y")}, {"z"}, "is not registered"},
-      {"torch.ops.aten.relu", {value("self", "y")}, {"z"}, "names no operator"},
-      {"torch.ops.aten.relu.default", {value("x", "y")}, {"z"}, "does not give `self`"},
-      {"torch.ops.aten.relu.default",
-       {value("self", "y"), value("x", "y")},
-       {"z"},
-       "gives an argument that the operator does not take"},
-      {"torch.ops.aten.relu.default",
-       {value("self", "y"), value("self", "y")},
-       {"z"},
-       "gives `self` twice"},
-      {"torch.ops.aten.relu.default",
-       {value("self", "w")},
-       {"z"},
-       "uses the value `w`, which nothing has made"},
-      {"torch.ops.aten.relu.default",
-       {value("self", "y")},
-       {"y"},
-       "makes the value `y` a second time"},
-      {"torch.ops.aten.relu.default", {value("self", "y")}, {"z", "u"}, "makes 1 results"},
-      {"torch.ops.aten.relu.default", {value("self", "y")}, {"#n"}, "makes a Tensor, of which"},
-      {"torch.ops.aten.relu.default",
-       {{"self", R"({"as_string": "y"})"}},
-       {"z"},
-       "gives a String as `self`"},
-      {"torch.ops.aten.softmax.int",
-       {value("self", "y"), real("dim", 1.5)},
-       {"z"},
-       "gives a Double as `dim`"},
-      {"torch.ops.aten.softmax.int",
-       {value("self", "y"), {"dim", R"({"as_none": true})"}},
-       {"z"},
-       "gives None as `dim`"},
-      {"torch.ops.aten.view.default",
-       {value("self", "y"), value("size", "y")},
-       {"z"},
-       "gives a tensor as `size`"},
-      {"torch.ops.aten.relu.default",
-       {{"self", R"({"as_custom_obj": {"name": "o"}})"}},
-       {"z"},
-       "of the kind `as_custom_obj`, which is not read"},
-      {"torch.ops.aten.from_file.default",
-       {{"filename", R"({"as_string": "/etc/passwd"})"}},
-       {"z"},
-       "may not be called by a file"},
-      {"torch.ops.aten.resize_.default",
-       {value("self", "y"), numbers("size", {"9"})},
-       {"z"},
-       "may not be called by a file"},
-      {"torch.ops.aten.add_.Tensor",
-       {value("self", "x"), value("other", "x")},
-       {"z"},
-       "writes to an input of the program"},
-      {"torch.ops.aten.zero_.default",
-       {value("self", "p_layer_bias")},
-       {"z"},
-       "writes to `layer.bias`, which is no buffer"},
-      {"torch.ops.higher_order.cond",
-       {value("", "y")},
-       {"z"},
-       "is a higher-order operator that is not run"},
-      {"_operator.invent", {number("a", 1)}, {"#z"}, "is a function that is not known"},
-      {"_operator.add", {number("a", 1)}, {"#z"}, "has 1 arguments instead of 2"},
-      {"_operator.add", {number("a", 1), value("b", "y")}, {"#z"}, "something else than numbers"},
-      {"torch.ops.aten.sym_size.int",
-       {value("self", "y"), value("dim", "y")},
-       {"#z"},
-       "has no number as its dimension"},
-  };
+  std::vector<Case> cases(std::begin(arguments), std::end(arguments));
+  cases.insert(cases.end(), std::begin(effects), std::end(effects));
   for (const Case& one : cases) {
     const std::string said = refused(one.target, one.arguments, one.results);
     const std::string shown = one.target + ": " + said;

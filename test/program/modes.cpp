@@ -42,7 +42,7 @@ Crafted& add_norm(Crafted& crafted) {
       .weight("norm.num_batches_tracked", at::zeros({}, at::kLong), false);
 }
 
-/// The same model by hand.
+/// That model by hand.
 struct ByHand {
   at::Tensor weight = at::arange(6, at::kFloat).view({2, 3}), bias = at::ones({2});
   at::Tensor scale = at::ones({2}), shift = at::zeros({2});

@@ -1,4 +1,4 @@
-// How a program runs: regions under settings of the thread, functions of numbers, assertions,
+// Programs run: regions under settings of the thread, functions of numbers, assertions,
 // memory that is released after its last use, and errors that name the operator.
 #include <ATen/autocast_mode.h>
 

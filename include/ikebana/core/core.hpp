@@ -29,6 +29,12 @@ namespace detail {
 template <class M>
 inline constexpr bool describes_processor = requires { requires M::describes_processor; };
 
+/// Gives functions of the library that are no methods of a trainer its core.
+template <class Trainer>
+struct CoreOf {
+  static auto& of(Trainer& trainer) { return trainer.core(); }
+};
+
 }  // namespace detail
 
 /// The model, its units, the mechanisms of its recipe, its parameters, and the state of a step.

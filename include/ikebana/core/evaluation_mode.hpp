@@ -5,7 +5,7 @@
 namespace ikebana::detail {
 
 /// RAII: restores each module's own mode. A module with two names is listed twice and must be, so
-/// that it is set back after each of its parents.
+/// that it is set back after each of its parents. The root need not be owned by a shared pointer.
 class ModesOfModules {
  public:
   explicit ModesOfModules(torch::nn::Module& root);
@@ -14,6 +14,8 @@ class ModesOfModules {
   ModesOfModules& operator=(const ModesOfModules&) = delete;
 
  private:
+  torch::nn::Module& root_;
+  bool root_trains_;
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
 };
 /// RAII: sets every module to evaluation mode.

@@ -50,7 +50,8 @@ class Rotary {
 
  private:
   struct Tables {
-    at::Tensor cos, sin;  // (positions, width)
+    at::Tensor cos, sin;              // (positions, width)
+    std::uint64_t export_number = 0;  // of the export that made them
     std::int64_t length() const { return cos.defined() ? cos.size(0) : 0; }
   };
 

@@ -10,6 +10,9 @@ namespace ikebana::detail::pt2 {
 void switch_mode(CompiledGraph& graph, Instruction& instruction);
 /// Notes which results share the memory of an argument, as the schema says.
 void follow_views(CompiledGraph& graph, const Instruction& instruction);
+/// Adds a buffer's new value, which a graph without writes in place gives as an output. Throws
+/// Refusal for a name of no buffer.
+void add_write_back(CompiledGraph& graph, const std::string& buffer, Operand value, Modes modes);
 /// The effects of an operator. Throws Refusal for a write that a program must not make.
 Effects effects_of(CompiledGraph& graph, Instruction& instruction, Modes modes);
 

@@ -84,8 +84,10 @@ void add_program_inputs(const T& value, bool only, std::vector<pt2::GivenInput>&
 /// docs/programs.md.
 class ProgramImpl : public ProgramModule {
  public:
+  /// Modules of Python are its units.
   using units = Units<ProgramUnit>;
 
+  /// Made by `load_program`.
   ProgramImpl(detail::pt2::ProgramFile file, const ProgramOptions& options);
 
   /// Computes the output that `ProgramOptions::output` names, or the only one. Inputs are given by

@@ -13,6 +13,21 @@ namespace ikebana {
 void export_program(const Program& program, const std::filesystem::path& path,
                     Files& files = system_files());
 
+template <class Model, class... Policies>
+class Trainer;
+
+/// Writes the program of a trainer with the weights that it evaluates with: averaged ones under
+/// `EMA` or `SWA`, whole ones under `Shard` and `Offload`. On several ranks all call it, and rank 0
+/// writes.
+template <class Model, class... Policies>
+  requires std::is_same_v<detail::impl_of_t<Model>, ProgramImpl>
+void export_program(Trainer<Model, Policies...>& trainer, const std::filesystem::path& path,
+                    Files& files = system_files()) {
+  trainer.with_averaged_weights([&](auto& model) {
+    if (trainer.rank() == 0) export_program(model, path, files);
+  });
+}
+
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

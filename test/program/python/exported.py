@@ -178,13 +178,16 @@ def run(*words):
 
 def command_line():
     source = FOLDER / "net.py"
-    source.write_text("import torch\n\n\ndef example():\n    return {'model': torch.nn.Linear(8, 3),"
-                      " 'args': (torch.ones(4, 8),)}\n\n\ndef wrong():\n    return 1\n")
+    source.write_text("import torch\n\n\ndef example():\n"
+                      "    return {'model': torch.nn.Linear(8, 3), 'args': (torch.ones(4, 8),)}\n"
+                      "\n\ndef wrong():\n    return 1\n")
     words = run(f"{source}:example", FOLDER / "net.pt2")
     assert "train: 1 operators, 2 parameters and buffers" in words, words
     assert load_pt2(FOLDER / "net.pt2").exported_programs.keys() == {"train", "eval"}
-    for spec, error in ((f"{source}:wrong", "must return a dict"), (source, "names no function"),
-                        (f"{source}:none", "has no function none"), ("no.py:f", "there is no file")):
+    for spec, error in ((f"{source}:wrong", "must return a dict"),
+                        (source, "names no function"),
+                        (f"{source}:none", "has no function none"),
+                        ("no.py:f", "there is no file")):
         words = run(spec, FOLDER / "net.pt2")
         assert error in words, words
     words = run(f"{source}:example", FOLDER / "net.zip")

@@ -94,7 +94,8 @@ class ResNet(nn.Module):
         self.conv1 = nn.Conv2d(3, width, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.layer1 = nn.Sequential(Residual(width, width, 1), Residual(width, width, 1))
-        self.layer2 = nn.Sequential(Residual(width, 2 * width, 2), Residual(2 * width, 2 * width, 1))
+        self.layer2 = nn.Sequential(Residual(width, 2 * width, 2),
+                                    Residual(2 * width, 2 * width, 1))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.fc = nn.Linear(2 * width, classes)
 
@@ -184,7 +185,8 @@ class VAE(nn.Module):
         features = 2 * width * (size // 4) ** 2
         self.moments = nn.Linear(features, 2 * latent)
         self.decoder = nn.Sequential(
-            nn.Linear(latent, features), nn.ReLU(), nn.Unflatten(1, (2 * width, size // 4, size // 4)),
+            nn.Linear(latent, features), nn.ReLU(),
+            nn.Unflatten(1, (2 * width, size // 4, size // 4)),
             nn.ConvTranspose2d(2 * width, width, 4, 2, 1), nn.ReLU(),
             nn.ConvTranspose2d(width, 1, 4, 2, 1),
         )

@@ -1,7 +1,8 @@
 """Exports each model with both graphs, trains it in Python, and writes what C++ must reach.
 
-Usage: reference.py FOLDER [--long] [--transformers [--pretrained FOLDER]] [NAME]... For each case of
-cases.py, by default those that are not long, or of transformers_cases.py, it writes
+Usage: reference.py FOLDER [--long] [--transformers [--pretrained FOLDER]] [NAME]...
+For each case of cases.py, by default those that are not long, or of transformers_cases.py, it
+writes
     FOLDER/NAME.pt2          the graphs "train" and "eval", with the weights of the beginning
     FOLDER/NAME.safetensors  the batches, the loss of each step, the weights and buffers of the end,
                              and the loss of held-out batches before and after; the same

@@ -1,6 +1,6 @@
 """Cases of Hugging Face's transformers: a Llama and a BERT with small configurations, and
-SmolLM2-135M if a folder of scripts/gguf_to_safetensors.py is given. Needs the Python of `scripts/setup
-finetune`; nothing is downloaded."""
+SmolLM2-135M if a folder of scripts/gguf_to_safetensors.py is given. Needs the Python of
+`scripts/setup finetune`; nothing is downloaded."""
 
 import functools
 import os

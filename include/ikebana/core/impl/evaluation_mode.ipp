@@ -4,12 +4,15 @@
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE ModesOfModules::ModesOfModules(torch::nn::Module& root) {
-  for (auto& module : root.modules()) modes_.emplace_back(module, module->is_training());
+IKEBANA_INLINE ModesOfModules::ModesOfModules(torch::nn::Module& root)
+    : root_(root), root_trains_(root.is_training()) {
+  for (auto& module : root.modules(/*include_self=*/false))
+    modes_.emplace_back(module, module->is_training());
 }
 
 IKEBANA_INLINE ModesOfModules::~ModesOfModules() {  // parents before children, because train() also
                                                     // sets the children
+  root_.train(root_trains_);
   for (auto& [module, training] : modes_) module->train(training);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ikebana/bridge/wide_products.hpp>
+#include <ikebana/detail/exporting.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/error.hpp>
@@ -76,6 +77,7 @@ IKEBANA_INLINE AttentionCall::AttentionCall(const at::Tensor& q, const at::Tenso
 
 IKEBANA_INLINE modules::AttentionForm AttentionCall::form() const {
   using Form = modules::AttentionForm;
+  if (exporting() && options_.form != Form::Widened) return Form::Fused;
   return options_.form == Form::Fastest ? fastest_form(shape()) : options_.form;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <ikebana/detail/exporting.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/modules/rms_norm.hpp>
 
@@ -74,7 +75,8 @@ IKEBANA_INLINE RMSNormImpl::RMSNormImpl(std::vector<std::int64_t> shape, RMSNorm
 
 IKEBANA_INLINE at::Tensor RMSNormImpl::forward(const at::Tensor& x) {
   const auto scale = weight.defined() ? std::optional(weight) : std::nullopt;
-  if (!x.is_cpu() || !fits(x)) return at::rms_norm(x, normalized_shape, scale, options.eps);
+  if (!x.is_cpu() || !fits(x) || detail::exporting())
+    return at::rms_norm(x, normalized_shape, scale, options.eps);
   const auto default_eps = x.scalar_type() == at::kDouble ? 0x1p-52 : 0x1p-23;
   const auto rows = x.reshape({-1, c10::multiply_integers(normalized_shape)});
   const auto flat = scale ? std::optional(scale->flatten()) : std::nullopt;

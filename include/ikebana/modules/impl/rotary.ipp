@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <ikebana/detail/exporting.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/error.hpp>
@@ -53,7 +54,9 @@ IKEBANA_INLINE at::Tensor Rotary::operator()(const at::Tensor& x, std::int64_t o
     throw Error("rotary: offset is " + std::to_string(offset) +
                 "; it must be 0 or more, since positions count from 0");
   const auto end = offset + x.size(-2);
-  if (!tables_fit(x, end)) make_tables(x, std::max(end, 2 * tables_->length()));
+  // An exported program computes the tables for its own length, once for all layers.
+  const auto length = detail::exporting() ? end : std::max(end, 2 * tables_->length());
+  if (!tables_fit(x, end)) make_tables(x, length);
   return rotate(x, tables_->cos.slice(0, offset, end), tables_->sin.slice(0, offset, end));
 }
 
@@ -106,14 +109,16 @@ IKEBANA_INLINE at::Tensor Rotary::angles(const at::Tensor& positions, const at::
 }
 
 IKEBANA_INLINE bool Rotary::tables_fit(const at::Tensor& x, std::int64_t end) const {
-  return tables_->length() >= end && tables_->cos.device() == x.device() &&
+  const bool is_own = !detail::exporting() || (tables_->export_number == detail::export_number() &&
+                                               tables_->length() == end);
+  return is_own && tables_->length() >= end && tables_->cos.device() == x.device() &&
          tables_->cos.scalar_type() == wide_dtype(x);
 }
 
 IKEBANA_INLINE void Rotary::make_tables(const at::Tensor& x, std::int64_t length) const {
   const at::NoGradGuard no_grad;
   const auto angle = angles(at::arange(length, x.options().dtype(at::kLong)), x);
-  *tables_ = {angle.cos(), angle.sin()};
+  *tables_ = {angle.cos(), angle.sin(), detail::export_number()};
 }
 
 IKEBANA_INLINE at::Tensor Rotary::rotate(const at::Tensor& x, const at::Tensor& cos,

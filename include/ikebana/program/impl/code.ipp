@@ -17,9 +17,11 @@ IKEBANA_INLINE c10::DeviceType exported_device(const ProgramFile& file) {
 [[noreturn]] IKEBANA_INLINE void refuse_program(const std::vector<std::string>& reasons) {
   std::string text = "load_program: this program cannot be run:";
   constexpr std::size_t shown = 20;
-  for (std::size_t i = 0; i < std::min(reasons.size(), shown); ++i) text += "\n  " + reasons[i];
-  if (reasons.size() > shown) text += "\n  and " + std::to_string(reasons.size() - shown) + " more";
-  throw BadModel(text + "\nExport a model without these (docs/programs.md).");
+  for (std::size_t i = 0; i < std::min(reasons.size(), shown); ++i)
+    text += "\n  " + reasons[i] + ".";
+  if (reasons.size() > shown)
+    text += "\n  And " + std::to_string(reasons.size() - shown) + " more.";
+  throw BadModel(text + "\nExport a model without these, see docs/programs.md.");
 }
 
 /// The units of all graphs: a module is one if each graph can call it as one.

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/program/effects.hpp>
@@ -104,6 +105,35 @@ IKEBANA_INLINE Effects effects_of(CompiledGraph& graph, Instruction& instruction
       note_write(graph, instruction.operands[i], effects, is_statistic || is_counter);
   }
   return effects;
+}
+
+/// True for a norm that is switched, whose statistics evaluation does not update.
+IKEBANA_INLINE bool is_made_by_norm(const CompiledGraph& graph, const Operand& value) {
+  return std::any_of(graph.instructions.begin(), graph.instructions.end(),
+                     [&](const Instruction& instruction) {
+                       return std::any_of(instruction.operands.begin(), instruction.operands.end(),
+                                          [](auto& o) { return o.kind == Operand::Kind::Mode; }) &&
+                              std::any_of(instruction.results.begin(), instruction.results.end(),
+                                          [&](auto& result) { return result.slot == value.slot; });
+                     });
+}
+
+IKEBANA_INLINE void add_write_back(CompiledGraph& graph, const std::string& buffer, Operand value,
+                                   Modes modes) {
+  WriteBack back;
+  back.value = std::move(value);
+  for (std::size_t i = 0; i < graph.attributes.size(); ++i)
+    if (graph.attributes[i].kind == GraphInput::Kind::Buffer && graph.attributes[i].name == buffer)
+      back.attribute = static_cast<Slot>(i);
+  if (back.attribute == no_slot) throw Refusal{"writes to no buffer of the program"};
+  back.only_training = modes == Modes::Switched && (buffer.ends_with("num_batches_tracked") ||
+                                                    is_made_by_norm(graph, back.value));
+  if (!back.only_training) graph.mode.written.push_back(buffer);
+  for (Instruction& instruction : graph.instructions)
+    for (Operand& operand : instruction.operands)
+      operand.is_copied |=
+          operand.kind == Operand::Kind::Attribute && operand.slot == back.attribute;
+  graph.write_backs.push_back(std::move(back));
 }
 
 }  // namespace ikebana::detail::pt2

@@ -109,33 +109,8 @@ IKEBANA_INLINE void GraphCompiler::add_outputs() {
     Output result;
     result.operand = untyped_operand(output.argument, bindings_);
     result.is_tensor = output.argument.kind == "as_tensor";
-    if (output.kind == GraphOutput::Kind::User) {
-      graph_.outputs.push_back(std::move(result));
-      continue;
-    }
-    WriteBack back;
-    back.value = std::move(result.operand);
-    for (std::size_t i = 0; i < graph_.attributes.size(); ++i)
-      if (graph_.attributes[i].kind == GraphInput::Kind::Buffer &&
-          graph_.attributes[i].name == output.name)
-        back.attribute = static_cast<Slot>(i);
-    if (back.attribute == no_slot) throw Refusal{"writes to no buffer of the program"};
-    const auto made_by_norm = [&](const Instruction& i) {
-      const bool is_switched = std::any_of(i.operands.begin(), i.operands.end(),
-                                           [](auto& o) { return o.kind == Operand::Kind::Mode; });
-      return is_switched && std::any_of(i.results.begin(), i.results.end(),
-                                        [&](auto& r) { return r.slot == back.value.slot; });
-    };
-    back.only_training =
-        modes_ == Modes::Switched &&
-        (output.name.ends_with("num_batches_tracked") ||
-         std::any_of(graph_.instructions.begin(), graph_.instructions.end(), made_by_norm));
-    if (!back.only_training) graph_.mode.written.push_back(output.name);
-    for (Instruction& instruction : graph_.instructions)
-      for (Operand& operand : instruction.operands)
-        operand.is_copied |=
-            operand.kind == Operand::Kind::Attribute && operand.slot == back.attribute;
-    graph_.write_backs.push_back(std::move(back));
+    if (output.kind == GraphOutput::Kind::User) graph_.outputs.push_back(std::move(result));
+    else add_write_back(graph_, output.name, std::move(result.operand), modes_);
   }
 }
 

@@ -282,14 +282,15 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   const Code& code = code_->graphs[graph];
   Values inputs = code.inputs.arranged(std::move(given));
   place_constants(device_of(inputs));
+  const auto run_unit = [&](std::size_t call, Values values) {  // the interpreter refers to it
+    ProgramValues crossing = to_unit(std::move(values));
+    crossing.graph = graph;
+    crossing.call = call;
+    return from_unit(run(calls_[graph][call], std::move(crossing)),
+                     code.plan.units[call].piece.output_is_number);
+  };
   Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
-                          [&](std::size_t call, Values values) {
-                            ProgramValues crossing = to_unit(std::move(values));
-                            crossing.graph = graph;
-                            crossing.call = call;
-                            return from_unit(run(calls_[graph][call], std::move(crossing)),
-                                             code.plan.units[call].piece.output_is_number);
-                          });
+                          run_unit);
   interpreter.run(std::move(inputs));
   for (const WriteBack& back : code.plan.write_backs) {
     if (back.only_training && !back.owner->is_training()) continue;

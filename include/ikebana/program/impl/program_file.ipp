@@ -70,8 +70,8 @@ IKEBANA_INLINE void ProgramFileReader::check_format() {
     bad("it was written by a PyTorch before 2.8, whose layout is not read. Load it in Python by "
         "torch.export.load and save it again with PyTorch 2.9 or newer.");
   } else {
-    bad("it is no archive of torch.export.save: it has no archive_format. TorchScript's and "
-        "torch.save's files are not read.");
+    bad("it is no archive of torch.export.save: it has no archive_format. Export the model by "
+        "torch.export; files of TorchScript and torch.save are not read.");
   }
   if (zip_.has(byteorder_path) && zip_.text(byteorder_path, 64) != byteorder_value)
     bad("its byteorder is not little. Save it again on a processor of that order.");

@@ -1,0 +1,39 @@
+#pragma once
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/program/export/weights.hpp>
+
+namespace ikebana::detail::exported {
+
+/// Returns the path of the module that has a weight: `blocks.0` for `blocks.0.weight`.
+inline std::string module_part(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == name.npos ? std::string() : name.substr(0, dot);
+}
+
+IKEBANA_INLINE ModelWeights::ModelWeights(torch::nn::Module& root) {
+  std::unordered_map<const c10::TensorImpl*, std::vector<std::string>> modules;
+  const auto add = [&](const auto& named, bool is_parameter) {
+    for (const auto& item : named) {
+      if (!item.value().defined()) continue;
+      all_.push_back({item.key(), item.value(), is_parameter, {}});
+      modules[item.value().unsafeGetTensorImpl()].push_back(module_part(item.key()));
+    }
+  };
+  add(root.named_parameters(), true), add(root.named_buffers(), false);
+  for (NamedWeight& weight : all_) weight.modules = modules[weight.tensor.unsafeGetTensorImpl()];
+  const auto add_module = [&](const torch::nn::Module& module, const std::string& path) {
+    paths_.emplace(&module, path);
+    modules_.emplace_back(path, without_impl(without_namespace(module.name())));
+  };
+  add_module(root, "");  // it may lie on the stack, without an owner
+  for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false))
+    add_module(*item.value(), item.key());
+}
+
+IKEBANA_INLINE const std::string* ModelWeights::path_of(const torch::nn::Module* module) const {
+  const auto found = paths_.find(module);
+  return found == paths_.end() ? nullptr : &found->second;
+}
+
+}  // namespace ikebana::detail::exported

@@ -1,0 +1,27 @@
+#pragma once
+// Names of a program's values, which Python takes as they are.
+#include <set>
+#include <string>
+
+namespace ikebana::detail::exported {
+
+/// Gives each value a name of its own, as torch.fx does: `linear`, `linear_1`.
+class Names {
+ public:
+  /// A name that begins with `base`, whose other characters than letters and digits become `_`.
+  /// A name that Python reserves gets a number, since torch.fx would rename it.
+  std::string add(const std::string& base);
+  /// A name of an input, which may be one that Python reserves.
+  std::string add_input(const std::string& base);
+
+ private:
+  std::string unused(const std::string& base, int first);
+
+  std::set<std::string> used_;
+};
+
+}  // namespace ikebana::detail::exported
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/export/impl/names.ipp>
+#endif

@@ -1,0 +1,39 @@
+#pragma once
+// Writes a graph as the JSON of torch.export's schema.
+#include <ikebana/program/export/dynamic.hpp>
+#include <ikebana/program/export/graph.hpp>
+#include <ikebana/program/export/nested.hpp>
+#include <ikebana/program/export/weights.hpp>
+
+namespace ikebana::detail::exported {
+
+/// The inputs of a program: the values of a dictionary, which Python gives by position, or by name.
+struct ProgramInputs {
+  Nested named;
+  bool by_name = false;
+
+  /// The tree of the positional and the keyword arguments.
+  Nested call() const;
+};
+
+/// All that the file of a program says besides the bytes of its tensors.
+struct ProgramParts {
+  const Graph& graph;
+  const ModelWeights& weights;
+  const std::vector<Symbol>& symbols;
+  const ProgramInputs& inputs;
+  const Nested& outputs;
+};
+
+/// The text of models/NAME.json. Throws BadModel for an argument that the schema has no place for.
+std::string program_json(const ProgramParts& parts);
+/// The name of a constant: `lifted_tensor_0`.
+std::string constant_name(std::size_t index);
+/// The schema's number of a dtype. Throws BadModel for a dtype without one.
+std::int64_t dtype_number(c10::ScalarType type);
+
+}  // namespace ikebana::detail::exported
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/export/impl/program_json.ipp>
+#endif

@@ -1,0 +1,29 @@
+#pragma once
+// The names of all values of a program.
+#include <ikebana/program/export/names.hpp>
+#include <ikebana/program/export/program_json.hpp>
+
+namespace ikebana::detail::exported {
+
+/// Names of a program's inputs, which are its weights, its constants and the leaves of the
+/// arguments, in this order; and of the results of nodes, which get theirs one after the other.
+struct ValueNames {
+  /// An argument of the program; one that is no tensor has no value.
+  struct Leaf {
+    std::string name;
+    bool is_tensor;
+  };
+
+  explicit ValueNames(const ProgramParts& parts);
+
+  Names all;
+  std::vector<std::string> of;  ///< by value
+  std::vector<ValueId> weights, constants, inputs;
+  std::vector<Leaf> leaves;
+};
+
+}  // namespace ikebana::detail::exported
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/program/export/impl/value_names.ipp>
+#endif

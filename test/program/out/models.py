@@ -1,0 +1,93 @@
+"""C++ models are opened by torch.export.load, and give C++'s bits.
+
+Usage: models.py PROGRAM [--onnx] [--aoti], by a Python that has torch and safetensors; the options
+need onnxruntime with onnxscript, and a C++ compiler.
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import torch
+from safetensors.torch import load_file
+
+# Functions of ikebana become LibTorch's, which round otherwise: RMSNorm.
+BOUNDS = {"llama": 1e-6}
+MODELS = ["gpt", "llama", "lstm", "resnet", "unet", "vit", "mixer", "dlrm"]
+# A unit of each model, of whose modules the program knows.
+UNITS = {"gpt": "block1.up", "llama": "model.layers.1.mlp.up_proj", "resnet": "layer2_0.conv1"}
+
+
+def distance(result, expected):
+    """The largest difference over the largest value; 0 only for equal bits."""
+    assert result.shape == expected.shape and result.dtype == expected.dtype
+    if torch.equal(result, expected):
+        return 0
+    return ((result - expected).abs().max() / expected.abs().max()).item()
+
+
+def cases(folder, name):
+    """Inputs and output at the example's sizes, and at others that were never recorded."""
+    for file in (f"{name}.safetensors", f"{name}.other.safetensors"):
+        tensors = load_file(folder / file)
+        output = tensors.pop("output")
+        yield [tensors[key] for key in sorted(tensors)], output
+
+
+def paths_of(program):
+    stacks = (node.meta.get("nn_module_stack", {}) for node in program.graph.nodes)
+    return {path for stack in stacks for path, _ in stack.values()}
+
+
+def check(folder, name):
+    program = torch.export.load(folder / f"{name}.pt2")
+    module = program.module()
+    for inputs, output in cases(folder, name):
+        with torch.no_grad():
+            error = distance(module(*inputs), output)
+        assert error <= BOUNDS.get(name, 0), f"{name}: {error}"
+    args, kwargs = program.example_inputs
+    assert all(map(torch.equal, args, next(cases(folder, name))[0])) and kwargs == {}
+    assert name not in UNITS or UNITS[name] in paths_of(program), paths_of(program)
+    return program
+
+
+def check_aoti(folder, name, program):
+    package = str(folder / f"{name}.aoti.pt2")
+    torch._inductor.aoti_compile_and_package(program, package_path=package)
+    model = torch._inductor.aoti_load_package(package)
+    for inputs, output in cases(folder, name):
+        error = distance(model(*inputs), output)
+        assert error <= 1e-5, f"{name}, AOTInductor: {error}"
+
+
+def check_onnx(folder, name, program):
+    import onnxruntime
+
+    path = str(folder / f"{name}.onnx")
+    torch.onnx.export(program, f=path, verbose=False)
+    session = onnxruntime.InferenceSession(path)
+    for inputs, output in cases(folder, name):
+        named = {i.name: x.numpy() for i, x in zip(session.get_inputs(), inputs)}
+        error = distance(torch.from_numpy(session.run(None, named)[0]), output)
+        assert error <= 1e-4, f"{name}, ONNX: {error}"
+
+
+def main():
+    warnings.filterwarnings("ignore")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        subprocess.run([pathlib.Path(sys.argv[1]).resolve(), folder], check=True)
+        for model in MODELS:
+            program = check(folder, model)
+            if "--aoti" in sys.argv:
+                check_aoti(folder, model, program)
+            if "--onnx" in sys.argv:
+                check_onnx(folder, model, program)
+            print(f"{model}: {len(program.graph.nodes)} nodes")
+
+
+if __name__ == "__main__":
+    main()
