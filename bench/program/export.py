@@ -20,6 +20,8 @@ def main():
     model = contestants.trained_model(args)
     for p in model.parameters():
         p.data = p.data.clone()  # they were parts of all weights
+    if args.model == "resnet":  # and had lost their layout
+        model.to(memory_format=torch.channels_last)
     inputs, _ = contestants.read_batches(args)[0]
     rows = torch.export.Dim("rows", min=2, max=1 << 20)
     export_program(model, (inputs,), path=pathlib.Path(args.folder, "model.pt2"),
