@@ -74,6 +74,7 @@ def export_program(model, args=(), kwargs=None, path="model.pt2", *, dynamic_sha
     refuse_arguments(model, args, path)
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
     refuse_devices(model, (args, kwargs))
+    refuse_parts(model)
     options = {"dynamic_shapes": dynamic_shapes, "strict": strict}
     programs, before = {}, {name: (x, x._version) for name, x in named_state(model)}
     with random_states_kept():
@@ -136,6 +137,19 @@ def refuse_devices(model, inputs):
         if isinstance(x, torch.Tensor) and x.device.type != "cpu":
             raise Refused(f"the example input {name_of(where)} is on {x.device}: give examples on "
                           "the CPU, where the model is")
+
+
+def refuse_parts(model):
+    """One tensor may have several names, but two tensors must not lie in one memory."""
+    owners = {}
+    for name, x in named_state(model):
+        if not x.numel():
+            continue
+        first, y = owners.setdefault(x.untyped_storage().data_ptr(), (name, x))
+        same = (x.data_ptr(), x.shape, x.stride()) == (y.data_ptr(), y.shape, y.stride())
+        if not same:
+            raise Refused(f"`{name}` and `{first}` are parts of one memory: give each its own, by "
+                          "x.data = x.data.clone() for both")
 
 
 def name_of(where):

@@ -108,6 +108,9 @@ def refused():
     expect("do not change its mode", StaysInTraining())
     expect("torch.export cannot export the model in train()", Net(), (X[:, :3],))
     expect("torch cannot read what it has written", Net(empty_region))
+    flat = Net()
+    torch.nn.utils.vector_to_parameters(torch.zeros(72), flat.parameters())
+    expect("are parts of one memory", flat)
     with torch.no_grad():
         expect("outside of torch.no_grad()", Net())
     with torch.autocast("cpu", torch.bfloat16):
