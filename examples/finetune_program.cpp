@@ -40,7 +40,7 @@ void finetune(Program& model, const TokenFile& file, const NamedValues& options)
                .resume = !states.empty()});
   show("after");
   if (const auto path = options.get("end"); !path.empty()) save_tensors(path, trainer.state());
-  if (const auto path = options.get("out"); !path.empty()) export_program(model, path);
+  if (const auto path = options.get("out"); !path.empty()) export_program(trainer, path);
 }
 
 int main(int argc, char** argv) try {

@@ -30,8 +30,7 @@ int train(const World& world, const std::filesystem::path& folder) {
                                                .save_to = folder / "states",
                                                .save_every = 5,
                                                .resume = true});
-  trainer.restore_model();  // each rank has the whole model again
-  if (world.rank == 0) export_program(model, folder / "trained.pt2");
+  export_program(trainer, folder / "trained.pt2");
   if (world.rank == 0 && !history.empty())
     std::cout << "loss of the last epoch " << history.back().loss << '\n';
   return 0;

@@ -1,4 +1,5 @@
 // A program that is written back: the file that it was, with the weights of now.
+#include <ikebana.hpp>
 #include <ikebana/state/files/zip_reader.hpp>
 
 #include "program/crafted.hpp"
@@ -54,6 +55,22 @@ TEST_CASE("program: weights that were converted are written in the file's dtype"
   export_program(program, folder / "again.pt2");
   for (const at::Tensor& p : load_program(folder / "again.pt2")->parameters())
     CHECK((p.scalar_type() == at::kFloat));
+}
+
+TEST_CASE("program: a trainer's is written with the weights that it evaluates with") {
+  Graph graph = linear_graph();
+  Crafted crafted(add_linear(graph).output("y"));
+  Program program = add_weights(crafted).load();
+  Trainer trainer{program, MSELoss{}, SGD{.lr = 0.1}, EMA{.decay = 0.5}, Offload<CPU>{}};
+  const at::Tensor x = at::randn({4, 3});
+  for (int i = 0; i < 3; ++i) trainer.step({x, at::zeros({4, 2})});
+  const Folder folder;
+  export_program(trainer, folder / "averaged.pt2");
+  Program averaged = load_program(folder / "averaged.pt2");
+  CHECK(same_bits(averaged->forward(x), trainer.predict(x)));
+  trainer.with_full_weights([&](Program& whole) {
+    CHECK(!same_bits(averaged->parameters()[0], whole->parameters()[0]));
+  });
 }
 
 TEST_CASE("program: a disk that fails leaves the former file") {
