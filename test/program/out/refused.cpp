@@ -129,6 +129,17 @@ TEST_CASE("export_program: a file that was there stays after an error") {
   CHECK(std::filesystem::file_size(path) == before);
 }
 
+TEST_CASE("export_program: a model that knows its program writes it itself") {
+  struct Known : torch::nn::Module {
+    void write_program(const std::filesystem::path& to, ikebana::Files&) { written = to; }
+    std::filesystem::path written;
+  } known;
+  ikebana::export_program(known, path);
+  const auto shared = std::make_shared<Known>();
+  ikebana::export_program(shared, path);
+  CHECK((known.written == path && shared->written == path));
+}
+
 TEST_CASE("export_program: random numbers are drawn by the program, and not by its export") {
   auto model = net([](auto&, at::Tensor y) { return y + at::rand_like(y); });
   torch::manual_seed(3);
