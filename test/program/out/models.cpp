@@ -78,7 +78,7 @@ void write(const std::string& name, Model model, const at::Tensor& input, const 
   write(name, model, input, {input}, {other}, dynamic);
 }
 
-void write_all() {
+void write_models_of_tokens() {
   {
     const GPTConfig c{.layers = 2, .width = 32, .heads = 4, .context = 32};
     write("gpt", GPT(c), random_batch(c, 4, 12).input, random_batch(c, 9, 31).input,
@@ -95,6 +95,9 @@ void write_all() {
     write("lstm", LSTMLanguageModel(c), random_batch(c, 4, 12).input, random_batch(c, 9, 31).input,
           {{"input", 0, "rows"}, {"input", 1, "length"}});
   }
+}
+
+void write_models_of_images() {
   {
     const ResNetConfig c{.blocks = 1, .stages = 3, .width = 8};
     write("resnet", ResNet(c), random_batch(c, 4, 16).input, random_batch(c, 9, 23).input,
@@ -117,13 +120,14 @@ void write_all() {
     c.layers = 2, c.width = 16, c.tokens_width = 8, c.channels_width = 32;
     write("mixer", Mixer(c), random_batch(c, 4).input, random_batch(c, 9).input, {{"input", 0}});
   }
-  {
-    DLRMConfig c;
-    c.rows = std::vector<std::int64_t>(4, 50), c.bottom = {16}, c.top = {16};
-    const auto batch = random_batch(c, 4, 2), other = random_batch(c, 9, 2);
-    write("dlrm", DLRM(c), std::tuple(batch.dense, batch.sparse), {batch.dense, batch.sparse},
-          {other.dense, other.sparse}, {{"input_0", 0, "rows"}, {"input_1", 0, "rows"}});
-  }
+}
+
+void write_model_of_clicks() {
+  DLRMConfig c;
+  c.rows = std::vector<std::int64_t>(4, 50), c.bottom = {16}, c.top = {16};
+  const auto batch = random_batch(c, 4, 2), other = random_batch(c, 9, 2);
+  write("dlrm", DLRM(c), std::tuple(batch.dense, batch.sparse), {batch.dense, batch.sparse},
+        {other.dense, other.sparse}, {{"input_0", 0, "rows"}, {"input_1", 0, "rows"}});
 }
 
 }  // namespace
@@ -131,5 +135,7 @@ void write_all() {
 int main(int, char** argv) {
   folder = argv[1];
   torch::manual_seed(0);
-  write_all();
+  write_models_of_tokens();
+  write_models_of_images();
+  write_model_of_clicks();
 }
