@@ -121,6 +121,16 @@ TEST_CASE("export_program: a result that is no tensor is an error") {
       "the model takes or returns a `long");
 }
 
+TEST_CASE("export_program: a name that each module of Python has is an error") {
+  struct Typed : torch::nn::Module {
+    Typed() { register_module("type", layer); }
+    at::Tensor forward(const at::Tensor& x) { return layer(x); }
+    torch::nn::Linear layer{4, 4};
+  } model;
+  has(test::message_of([&] { ikebana::export_program(model, rows(), path); }),
+      "`type.weight` has `type` in its name");
+}
+
 TEST_CASE("export_program: a file that was there stays after an error") {
   auto good = net([](auto&, at::Tensor y) { return y; });
   ikebana::export_program(good, rows(), path);
