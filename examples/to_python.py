@@ -33,7 +33,7 @@ if "--aoti" in sys.argv:
         program, package_path=str(folder.resolve() / "aoti.pt2")
     )
     served = torch._inductor.aoti_load_package(package)
-    check("AOTInductor", served(x), sample["evaluated"], 1e-2)  # of BF16, rounded elsewhere
+    check("AOTInductor", served(x), sample["evaluated"], 2e-2)  # of BF16, rounded elsewhere
 
 if "--onnx" in sys.argv:
     torch.onnx.export(program, f=folder / "model.onnx")
