@@ -7,6 +7,12 @@
 
 namespace ikebana::detail::exported {
 
+/// Returns the path of the module that has a weight: `blocks.0` for `blocks.0.weight`.
+inline std::string module_part(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == name.npos ? std::string() : name.substr(0, dot);
+}
+
 /// A parameter or buffer under one of its names.
 struct NamedWeight {
   std::string name;

@@ -5,12 +5,6 @@
 
 namespace ikebana::detail::exported {
 
-/// Returns the path of the module that has a weight: `blocks.0` for `blocks.0.weight`.
-inline std::string module_part(const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == name.npos ? std::string() : name.substr(0, dot);
-}
-
 IKEBANA_INLINE ModelWeights::ModelWeights(torch::nn::Module& root) {
   std::unordered_map<const c10::TensorImpl*, std::vector<std::string>> modules;
   const auto add = [&](const auto& named, bool is_parameter) {
