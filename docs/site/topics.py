@@ -99,6 +99,9 @@ TOPICS = [
           ("MemoryLimit",),
           intro="How much memory a recipe will take, where memory went, and tools against its waste "
           "and against writes that break backward."),
+    Topic("program", "Programs", ("docs/production.md",), ("program.hpp", "program/"),
+          intro="Models as programs of torch.export, which Python and C++ open without the model's "
+          "code. A program includes `ikebana/program.hpp`."),
     Topic("modules", "Modules", ("docs/modules.md",), ("modules/",),
           intro="Layers for models, in namespace `ikebana::modules`, each with a header of its own "
           "that works without a trainer."),

@@ -49,7 +49,7 @@ struct BertImpl : nn::Module {
   using Layer = nn::TransformerEncoderLayer;
   using units = Units<Layer>;
   nn::Embedding token = register_module("token", nn::Embedding(vocabulary, 64));
-  nn::Embedding type = register_module("type", nn::Embedding(2, 64));
+  nn::Embedding type = register_module("token_type", nn::Embedding(2, 64));
   nn::Embedding position = register_module("position", nn::Embedding(longest, 64));
   std::vector<Layer> layers;
   nn::Linear head = register_module("head", nn::Linear(64, vocabulary));

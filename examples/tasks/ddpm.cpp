@@ -30,7 +30,7 @@ at::Tensor all_images() {
 }
 
 struct DenoiserImpl : nn::Module {
-  nn::Conv2d in = register_module("in", nn::Conv2d(Conv(1, 16, 3).padding(1)));
+  nn::Conv2d in = register_module("first", nn::Conv2d(Conv(1, 16, 3).padding(1)));
   nn::Linear time = register_module("time", nn::Linear(16, 32));
   nn::Conv2d down = register_module("down", nn::Conv2d(Conv(16, 32, 4).stride(2).padding(1)));
   nn::Conv2d middle = register_module("middle", nn::Conv2d(Conv(32, 32, 3).padding(1)));

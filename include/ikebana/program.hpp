@@ -3,4 +3,3 @@
 // as files that Python opens.
 #include <ikebana/program/export.hpp>
 #include <ikebana/program/load.hpp>
-#include <ikebana/program/save.hpp>

@@ -14,6 +14,9 @@ CURES = {
     "a socket on 127.0.0.1": "Raise the limit of open files: `ulimit -n`.",
     "a pipe": "Raise the limit of open files: `ulimit -n`.",
     "std::bad_alloc": "Free memory on the machine, or train with a smaller batch.",
+    # Programs
+    "export_program: <text>.":
+        "The text names the operator, the unit, and what to compute instead.",
     # Data
     "a new loop tries it again, and seek(":
         "Correct the dataset for that sample, or skip the batch by `seek`.",

@@ -33,6 +33,11 @@ OTHERS = {
         "input should be", "target should be"),
     "what follows the table of an error of memory": ("With #include",),
     "what is printed before the process aborts": ("ikebana: one file of",),
+    "problems that `export_program` lists, and names of what it writes": (
+        " gives the host a number", " has a result whose size", "a tensor that the forward",
+        "an input of the model", "`), and an evaluation must", " draws from a generator of its",
+        " reads a view that no", " False None True",
+        " T_destination add_module", " abs aiter all anext", "{\"type\": null"),
     "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
     "what no user meets": (
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",

@@ -102,6 +102,8 @@ const Case effects[] = {
      {value("", "y")},
      {"z"},
      "is a higher-order operator that is not run"},
+};
+const Case numbers_of[] = {
     {"_operator.invent", {number("a", 1)}, {"#z"}, "is a function that is not known"},
     {"_operator.add", {number("a", 1)}, {"#z"}, "has 1 arguments instead of 2"},
     {"_operator.add", {number("a", 1), value("b", "y")}, {"#z"}, "something else than numbers"},
@@ -114,6 +116,7 @@ const Case effects[] = {
 TEST_CASE("program: a node that cannot be run is refused by its operator and the reason") {
   std::vector<Case> cases(std::begin(arguments), std::end(arguments));
   cases.insert(cases.end(), std::begin(effects), std::end(effects));
+  cases.insert(cases.end(), std::begin(numbers_of), std::end(numbers_of));
   for (const Case& one : cases) {
     const std::string said = refused(one.target, one.arguments, one.results);
     const std::string shown = one.target + ": " + said;

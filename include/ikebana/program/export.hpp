@@ -118,6 +118,22 @@ ExportedProgram export_trainer(Trainer& trainer, const Example& example,
   return done;
 }
 
+/// A module that knows the program it was made of, and writes it with its present weights.
+template <class Module>
+concept WritesItself = requires(Module& module, const std::filesystem::path& path, Files& files) {
+  module.write_program(path, files);
+};
+template <class Model>
+struct ModelOf {
+  using type = Model;
+};
+template <class Model, class... Policies>
+struct ModelOf<Trainer<Model, Policies...>> {
+  using type = Model;
+};
+template <class Model>
+using module_of_t = impl_of_t<typename ModelOf<std::remove_cvref_t<Model>>::type>;
+
 }  // namespace detail::exported
 
 /// Writes a model, or the model of a trainer, as a program of torch.export, a `.pt2` file that
@@ -142,6 +158,22 @@ ExportedProgram export_program(Model&& model, const Example& example,
   if constexpr (detail::made_from<Bare, Trainer>)
     return detail::exported::export_trainer(model, example, path, options, files);
   else return detail::exported::export_model(model, example, path, options, files, std::identity());
+}
+
+/// Writes a model that was made of a program as that program, with its present weights; on several
+/// ranks, all call it, and rank 0 writes. Throws FileFailed.
+template <class Model>
+  requires detail::exported::WritesItself<detail::exported::module_of_t<Model>>
+void export_program(Model&& model, const std::filesystem::path& path,
+                    Files& files = system_files()) {
+  detail::check_path(path, "export_program");
+  if constexpr (detail::made_from<std::remove_cvref_t<Model>, Trainer>)
+    model.with_averaged_weights([&](auto& trained) {
+      if (model.rank() == 0) trained->write_program(path, files);
+    });
+  else if constexpr (requires { model.write_program(path, files); })
+    model.write_program(path, files);
+  else model->write_program(path, files);
 }
 
 }  // namespace ikebana

@@ -130,8 +130,9 @@ class ProgramImpl : public ProgramModule {
   const std::vector<std::string>& unit_names() const { return unit_names_; }
   /// The modules that were wanted as units and cannot be, each with the reason.
   const std::vector<detail::pt2::NoUnit>& not_units() const { return not_units_; }
-  /// The archive that it was loaded from, with the tensors of now.
-  const detail::pt2::ProgramFile& file() const { return file_; }
+  /// Writes the file that it was loaded from, with its present weights: `export_program` calls it.
+  /// Throws BadModel if a trainer stores the weights elsewhere, and FileFailed.
+  void write_program(const std::filesystem::path& path, Files& files) const;
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -157,7 +158,7 @@ class ProgramImpl : public ProgramModule {
   std::vector<detail::pt2::NoUnit> not_units_;
   std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
   std::vector<const torch::nn::Module*> parts_;  // all modules below
-  detail::pt2::ProgramFile file_;                // what `export_program` writes again
+  detail::pt2::ProgramFile file_;                // what `write_program` writes again
 };
 TORCH_MODULE(Program);
 

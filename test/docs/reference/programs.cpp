@@ -1,5 +1,7 @@
 // Examples of the reference: programs of torch.export.
-#include <ikebana.hpp>
+#include "../classes.hpp"
+
+#include <filesystem>
 
 #include "program/crafted.hpp"
 
@@ -37,10 +39,22 @@ TEST_CASE("reference: programs") {
   // end
   CHECK(model->unit_names().empty());
 
-  // example: export_program
+  // example: ProgramImpl::write_program
   export_program(model, folder / "trained.pt2");  // Python: torch.export.load("trained.pt2")
   // end
   CHECK(load_program(folder / "trained.pt2", {.output = "logits"})->parameters().size() == 2);
+}
+
+TEST_CASE("reference: programs of C++ models") {
+  const auto path = std::filesystem::temp_directory_path() / "ikebana_reference.pt2";
+  const policies::Rows batch = policies::classes(1)[0];
+  Trainer trainer{policies::net(), CrossEntropyLoss{}, AdamW{.lr = 1e-3}};
+  // example: export_program, ExportedProgram, ExportOptions, DynamicDim
+  ExportOptions options{.dynamic = {{"input", 0, "rows"}}};  // any number of rows
+  ExportedProgram program = export_program(trainer, batch, path, options);
+  std::cout << program.nodes << " operators\n";
+  // end
+  CHECK((program.nodes > 0 && program.constants.empty()));
 }
 
 }  // namespace test::reference_programs

@@ -121,12 +121,33 @@ TEST_CASE("export_program: a result that is no tensor is an error") {
       "the model takes or returns a `long");
 }
 
+TEST_CASE("export_program: a name that each module of Python has is an error") {
+  struct Typed : torch::nn::Module {
+    Typed() { register_module("type", layer); }
+    at::Tensor forward(const at::Tensor& x) { return layer(x); }
+    torch::nn::Linear layer{4, 4};
+  } model;
+  has(test::message_of([&] { ikebana::export_program(model, rows(), path); }),
+      "`type.weight` has `type` in its name");
+}
+
 TEST_CASE("export_program: a file that was there stays after an error") {
   auto good = net([](auto&, at::Tensor y) { return y; });
   ikebana::export_program(good, rows(), path);
   const auto before = std::filesystem::file_size(path);
   refusal([](auto&, at::Tensor y) { return y * y.sum().template item<float>(); });
   CHECK(std::filesystem::file_size(path) == before);
+}
+
+TEST_CASE("export_program: a model that knows its program writes it itself") {
+  struct Known : torch::nn::Module {
+    void write_program(const std::filesystem::path& to, ikebana::Files&) { written = to; }
+    std::filesystem::path written;
+  } known;
+  ikebana::export_program(known, path);
+  const auto shared = std::make_shared<Known>();
+  ikebana::export_program(shared, path);
+  CHECK((known.written == path && shared->written == path));
 }
 
 TEST_CASE("export_program: random numbers are drawn by the program, and not by its export") {

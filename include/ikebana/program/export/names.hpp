@@ -20,6 +20,10 @@ class Names {
   std::set<std::string> used_;
 };
 
+/// True for a keyword of Python, and for a name that each torch.nn.Module has for itself, so that
+/// no module or weight of a program can have it: `in`, `type`, `forward`.
+bool is_name_of_module(const std::string& name);
+
 }  // namespace ikebana::detail::exported
 
 #ifndef IKEBANA_COMPILED

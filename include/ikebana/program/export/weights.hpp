@@ -25,6 +25,7 @@ struct NamedWeight {
 /// modules.
 class ModelWeights {
  public:
+  /// Throws BadModel for a name that Python's modules do not take.
   explicit ModelWeights(torch::nn::Module& root);
 
   const std::vector<NamedWeight>& all() const { return all_; }

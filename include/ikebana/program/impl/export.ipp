@@ -1,4 +1,5 @@
 #pragma once
+#include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/detail/exporting.hpp>
 #include <ikebana/detail/form.hpp>
@@ -21,9 +22,7 @@ class Exporter {
         example_(request.inputs.named.tensors()),
         symbols_(symbols_of(options.dynamic, request.inputs.named)),
         sizes_(sizes_to_record(symbols_)) {
-    if (weights_.all().empty()) return;
-    const c10::Device device = weights_.all()[0].tensor.device();
-    if (!device.is_cpu()) device_generator_.emplace(device);
+    if (device() != at::kCPU) device_generator_.emplace(weights_.all()[0].tensor.device());
   }
   ~Exporter() { rewind(); }
   Exporter(const Exporter&) = delete;
@@ -62,7 +61,7 @@ class Exporter {
     return inputs;
   }
   void record(std::vector<at::Tensor> inputs, const Values& sizes) {
-    at::autocast::clear_cache();
+    const bridge::OwnCastWeights casts(device());
     RecordedForward forward;
     forward.sizes = text_of(symbols_, sizes);
     Nested result;
@@ -72,12 +71,14 @@ class Exporter {
       result = forwarded(inputs, forward.sizes);
       forward.recording = recorder.finish(result.tensors(), forward.outputs);
     }
-    at::autocast::clear_cache();
     throw_problems(forward.recording.problems);
     std::vector<at::Tensor> outputs = result.tensors();
     if (forwards_.empty()) outputs_ = std::move(result);
     forwards_.push_back(std::move(forward));
     runs_.push_back({std::move(inputs), std::move(outputs), sizes});
+  }
+  c10::DeviceType device() const {
+    return weights_.all().empty() ? at::kCPU : weights_.all()[0].tensor.device().type();
   }
   /// Every forward and every replay draws the same random numbers.
   void rewind() const {

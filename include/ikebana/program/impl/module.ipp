@@ -1,9 +1,11 @@
 #pragma once
 #include <algorithm>
+#include <ikebana/detail/away.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/program/module.hpp>
+#include <ikebana/program/save.hpp>
 #include <ostream>
 
 namespace ikebana::detail {
@@ -347,6 +349,19 @@ IKEBANA_INLINE Loss ProgramImpl::loss_of(const ProgramOutputs& outputs, std::int
                    "...}, or load it with {.mean_over_rows = true} if each row of a batch counts "
                    "as much.");
   return Loss::mean(loss->tensor, Count(rows), shown);
+}
+
+IKEBANA_INLINE void ProgramImpl::write_program(const std::filesystem::path& path,
+                                               Files& files) const {
+  std::map<std::string, at::Tensor> now;
+  for (const auto& item : named_parameters()) {
+    if (detail::is_away(item.value()))
+      throw BadModel("export_program: the parameter " + item.key() +
+                     " is stored by its trainer. Give the trainer instead of the program.");
+    now[item.key()] = item.value();
+  }
+  for (const auto& item : named_buffers()) now[item.key()] = item.value();
+  detail::pt2::write_program_file(file_, now, path, files);
 }
 
 IKEBANA_INLINE void ProgramImpl::pretty_print(std::ostream& stream) const {

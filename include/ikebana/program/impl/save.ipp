@@ -1,8 +1,5 @@
 #pragma once
-#include <ikebana/detail/away.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/detail/text.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/program/save.hpp>
 #include <ikebana/program/schema.hpp>
 #include <ikebana/state/files/json_writer.hpp>
@@ -84,24 +81,11 @@ IKEBANA_INLINE StoredTensors present(const StoredTensors& loaded,
   return result;
 }
 
-}  // namespace ikebana::detail::pt2
-
-namespace ikebana {
-
-IKEBANA_INLINE void export_program(const Program& program, const std::filesystem::path& path,
-                                   Files& files) {
-  using namespace detail::pt2;
-  std::map<std::string, at::Tensor> now;
-  for (const auto& item : program->named_parameters()) {
-    if (detail::is_away(item.value()))
-      throw BadModel("export_program: the parameter " + item.key() +
-                     " is stored by its trainer. Give the trainer instead of the program.");
-    now[item.key()] = item.value();
-  }
-  for (const auto& item : program->named_buffers()) now[item.key()] = item.value();
-  detail::ZipWriter zip(path.stem().string());
+IKEBANA_INLINE void write_program_file(const ProgramFile& file,
+                                       const std::map<std::string, at::Tensor>& now,
+                                       const std::filesystem::path& path, Files& files) {
+  ZipWriter zip(path.stem().string());
   TensorTables tables(zip);
-  const ProgramFile& file = program->file();
   const std::string weights = tables.add(present(file.weights, now), weights_folder, weight_prefix);
   const std::string constants =
       tables.add(present(file.constants, now), constants_folder, constant_prefix);
@@ -117,4 +101,4 @@ IKEBANA_INLINE void export_program(const Program& program, const std::filesystem
   zip.write(files, path);
 }
 
-}  // namespace ikebana
+}  // namespace ikebana::detail::pt2

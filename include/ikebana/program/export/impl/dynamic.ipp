@@ -102,7 +102,8 @@ IKEBANA_INLINE std::vector<Values> sizes_to_record(const std::vector<Symbol>& sy
     if (own.size() < 2)
       throw BadValue("export_program: dynamic `" + symbol.name + "`, of size " +
                      std::to_string(symbol.example) +
-                     " in the example, has fewer than two other sizes in its range. Widen it, or "
+                     " in the example, has fewer than two other sizes in its range. Give a "
+                     "wider one, or "
                      "leave the dimension out of `dynamic`.");
     own.resize(std::min<std::size_t>(own.size(), 3));
     taken.insert(own.begin(), own.end());

@@ -126,18 +126,23 @@ class GraphMaker {
       return b.toDouble() != b.toDouble();
     return a.tagKind() == b.tagKind() && a == b;
   }
+  /// Throws if another number was given at the same sizes: it follows from values.
+  void check_host(const RecordedNode& node, const std::string& argument,
+                  const std::vector<std::string>& texts) const {
+    for (std::size_t r = 1; r < forwards_.size(); ++r)
+      if (forwards_[r].sizes == forwards_[0].sizes && texts[r] != texts[0])
+        throw BadModel("export_program: " + place(node) + " is called with `" + argument + "` " +
+                       texts[0] + ", and with " + texts[r] +
+                       " for other values of the input: the host computes this number, which the "
+                       "program would keep. Compute with tensors instead.");
+  }
   template <class In>
   Argument changing(std::size_t i, std::size_t a, const In& in) {
     const RecordedNode& node = first_.nodes[i];
     const c10::Argument& schema = node.op.schema().arguments()[a];
     std::vector<std::string> texts;
     for (std::size_t r = 0; r < forwards_.size(); ++r) texts.push_back(text_of_value(in(r)));
-    for (std::size_t r = 1; r < forwards_.size(); ++r)
-      if (forwards_[r].sizes == forwards_[0].sizes && texts[r] != texts[0])
-        throw BadModel("export_program: " + place(node) + " is called with `" + schema.name() +
-                       "` " + texts[0] + ", and with " + texts[r] +
-                       " for other values of the input: the host computes this number, which the "
-                       "program would keep. Compute with tensors instead.");
+    check_host(node, schema.name(), texts);
     const bool takes_sizes = schema.real_type()->str().find("SymInt") != std::string::npos ||
                              schema.real_type()->kind() == c10::TypeKind::NumberType;
     bool are_ints = true, are_lists = true;
