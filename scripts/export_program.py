@@ -248,6 +248,8 @@ def compare(model, program, args, kwargs):
                 "as numbers that Python draws or counts in forward"
             )
     for name, x in expected[1].items():
+        if name not in found[1]:  # by strict export a tied parameter has one name
+            continue
         if apart(x, found[1][name]) > APART:
             raise Refused(
                 f"the gradient of `{name}` by the graph of {mode}() is "
