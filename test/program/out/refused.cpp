@@ -3,7 +3,7 @@
 
 #include "test.hpp"
 
-namespace {
+namespace test::program_refused {
 
 using ikebana::DynamicDim;
 using Dims = std::vector<DynamicDim>;
@@ -167,4 +167,4 @@ TEST_CASE("export_program: a mask of the host is a constant, and reported") {
   CHECK(done.constants == std::vector<std::string>{"`aten::mul.Tensor`"});
 }
 
-}  // namespace
+}  // namespace test::program_refused

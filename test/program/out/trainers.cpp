@@ -7,7 +7,7 @@
 
 #include "test.hpp"
 
-namespace {
+namespace test::program_trainers {
 
 using namespace ikebana;
 
@@ -122,5 +122,5 @@ TEST_CASE("export_program: inputs and outputs have the names of structs and maps
   CHECK(test::same_bits(made.at("halves").toListRef()[1].toTensor(), x.narrow(1, 2, 2)));
 }
 
-}  // namespace
+}  // namespace test::program_trainers
 #endif
