@@ -13,6 +13,10 @@ IKEBANA_INLINE std::vector<at::Tensor> Nested::tensors() const {
 }
 
 IKEBANA_INLINE std::string bare_name(std::string name) {
+  if (name.starts_with("field "))
+    throw BadModel(
+        "export_program: this compiler does not tell the names of a struct's fields, which become "
+        "names in Python. Use g++ or clang 18, or give a map or a tuple.");
   if (name.starts_with("[\"") && name.ends_with("\"]")) return name.substr(2, name.size() - 4);
   if (name.starts_with("[") && name.ends_with("]")) return name.substr(1, name.size() - 2);
   std::replace(name.begin(), name.end(), ' ', '_');  // `field 0`, of a compiler without names
