@@ -19,7 +19,6 @@ IKEBANA_INLINE std::string bare_name(std::string name) {
         "names in Python. Use g++ or clang 18, or give a map or a tuple.");
   if (name.starts_with("[\"") && name.ends_with("\"]")) return name.substr(2, name.size() - 4);
   if (name.starts_with("[") && name.ends_with("]")) return name.substr(1, name.size() - 2);
-  std::replace(name.begin(), name.end(), ' ', '_');  // `field 0`, of a compiler without names
   return name;
 }
 
