@@ -38,8 +38,8 @@ endfunction()
 
 # These expect errors with names of fields, which g++ spells, and clang from version 18 on.
 set(IKEBANA_TESTS_OF_NAMES data/collate.cpp data/errors.cpp docs/errors.cpp docs/ranks.cpp
-    program/inputs.cpp program/out/trainers.cpp ranks/compared.cpp ranks/exceptions.cpp
-    trainer/bad_input.cpp trainer/failed_unit.cpp)
+    program/inputs.cpp program/out/refused.cpp program/out/trainers.cpp ranks/compared.cpp
+    ranks/exceptions.cpp trainer/bad_input.cpp trainer/failed_unit.cpp)
 list(TRANSFORM IKEBANA_TESTS_OF_NAMES PREPEND ${PROJECT_SOURCE_DIR}/test/)
 
 function(ikebana_set_up_test name)

@@ -129,7 +129,8 @@ IKEBANA_INLINE ProgramFileReader::Place ProgramFileReader::place_of(const std::s
 /// Throws if a tensor does not lie in its record. Returns its bytes.
 IKEBANA_INLINE std::int64_t ProgramFileReader::check_place(const std::string& name,
                                                            const Place& place) {
-  const auto& [record, dtype, sizes, strides, offset] = place;
+  const std::string& record = std::get<0>(place);
+  const auto& [_, dtype, sizes, strides, offset] = place;
   auto misfit = [&] {
     bad("`" + escaped(name) + "` does not fit into its record `" + escaped(record) +
         "`. Use another copy, or export the model again.");

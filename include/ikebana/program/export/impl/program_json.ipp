@@ -152,7 +152,7 @@ class ProgramJson {
   }
   void module_calls() {
     for (const auto& [path, type] : parts_.weights.modules())
-      json_.object([&] {
+      json_.object([&, &path = path] {
         json_.member("fqn", path);
         if (!path.empty()) return json_.member("signature", nullptr);
         json_.object("signature", [&] {
