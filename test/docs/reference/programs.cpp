@@ -20,7 +20,7 @@ TEST_CASE("reference: programs") {
 
   // example: load_program, ProgramOptions, ProgramImpl, ProgramImpl::forward
   Program model = load_program(file, {.output = "logits"});
-  Trainer trainer{model, MSELoss{}, AdamW{.lr = 1e-3}, Checkpoint<Full>{}};
+  Trainer trainer{model, MSELoss{}, AdamW{.lr = 1e-3}, ClipGradNorm{}};
   trainer.step(batch);
   at::Tensor logits = model->forward(batch.first);  // by hand, without the trainer
   // end
