@@ -3,8 +3,10 @@
 #include <ATen/autocast_mode.h>
 
 #include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/program/number_functions.hpp>
 
+#include "counting.hpp"
 #include "program/crafted.hpp"
 
 using namespace ikebana;
@@ -80,6 +82,38 @@ TEST_CASE("program: autocast of a region is nested, and undone also by an except
   CHECK_THROWS(program->outputs(plain, at::randn({4, 3})));
   CHECK(!at::autocast::is_autocast_enabled(at::kCPU));
   CHECK(at::autocast::is_autocast_cache_enabled());
+}
+
+TEST_CASE("program: a region does not cache cast weights where a checkpoint must not") {
+  Graph graph;
+  graph.attribute("parameter", "w").input("x", {"3", "3"});
+  std::string nodes;
+  for (const std::string last : {"b", "c"})
+    nodes += (nodes.empty() ? "" : ", ") +
+             Graph::node_json("torch.ops.aten.linear.default",
+                              {value("input", last == "b" ? "x" : "b"), value("weight", "a")},
+                              {last}, "");
+  std::string region = region_json(nodes, "c");
+  region.replace(region.find(R"("inputs": [)"), 11, R"("inputs": [)" + tensor_json("x") + ", ");
+  graph.node("torch.ops.higher_order.wrap_with_autocast",
+             {{"", R"({"as_string": "cpu"})"},
+              autocast_dtype(true),
+              flag("", true),
+              flag("", true),
+              {"", region},
+              value("", "x"),
+              value("", "p_w")},
+             {"y"});
+  Program program = Crafted(graph.output("y")).weight("w", at::ones({3, 3})).load();
+  auto casts = [&] {
+    Counting counting;
+    const ikebana::bridge::OperatorScope<> scope(counting);
+    program->forward(at::ones({3, 3}));
+    return counting.seen["aten::_to_copy"];
+  };
+  CHECK(casts() == 2);  // of the input and, once, of the weight
+  const ikebana::bridge::NoWeightCacheScope no_cache;
+  CHECK(casts() == 3);
 }
 
 TEST_CASE("program: functions of numbers are Python's") {

@@ -50,6 +50,7 @@ class Interpreter {
 
  private:
   void run_scope(std::size_t scope);
+  void run_autocast(std::size_t scope);
   void call(const Instruction& instruction);
   void call_operator(const Instruction& instruction);
   void call_unit(const Instruction& instruction);

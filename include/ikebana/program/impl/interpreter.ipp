@@ -1,39 +1,11 @@
 #pragma once
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/program/interpreter.hpp>
 
 namespace ikebana::detail::pt2 {
-
-/// RAII: autocast of a device as a region of the graph has it, and as it was afterwards.
-class AutocastScope {
- public:
-  AutocastScope(const Scope& scope, c10::DeviceType device)
-      : device_(device),
-        enabled_(at::autocast::is_autocast_enabled(device)),
-        dtype_(at::autocast::get_autocast_dtype(device)),
-        cache_(at::autocast::is_autocast_cache_enabled()) {
-    at::autocast::set_autocast_enabled(device, scope.enabled);
-    if (scope.dtype) at::autocast::set_autocast_dtype(device, *scope.dtype);
-    at::autocast::set_autocast_cache_enabled(scope.cache);
-    at::autocast::increment_nesting();
-  }
-  ~AutocastScope() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, enabled_);
-    at::autocast::set_autocast_dtype(device_, dtype_);
-    at::autocast::set_autocast_cache_enabled(cache_);
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  c10::DeviceType device_;
-  bool enabled_;
-  at::ScalarType dtype_;
-  bool cache_;
-};
 
 IKEBANA_INLINE void Interpreter::run(Values inputs) {
   values_.resize(piece_.slot_count);
@@ -67,11 +39,22 @@ IKEBANA_INLINE void Interpreter::run_scope(std::size_t scope) {
       const c10::AutoGradMode grad(region.enabled);
       run_scope(inner);
     } else {
-      const bool is_known = region.device == at::kCPU || region.device == at::kCUDA;
-      const AutocastScope autocast(region, is_known ? region.device : device_.type());
-      run_scope(inner);
+      run_autocast(inner);
     }
   }
+}
+
+/// Runs a scope under autocast as the graph has it. A cache of cast weights that is off stays off:
+/// a checkpoint would not recompute the same operators with it.
+IKEBANA_INLINE void Interpreter::run_autocast(std::size_t scope) {
+  const Scope& region = scopes_[scope];
+  const bool is_known = region.device == at::kCPU || region.device == at::kCUDA;
+  const c10::DeviceType device = is_known ? region.device : device_.type();
+  const at::ScalarType dtype = region.dtype.value_or(at::autocast::get_autocast_dtype(device));
+  std::optional<bridge::NoWeightCacheScope> no_cache;
+  if (!region.cache) no_cache.emplace();
+  const bridge::AutocastScope autocast(device, region.enabled ? dtype : at::ScalarType::Undefined);
+  run_scope(scope);
 }
 
 IKEBANA_INLINE void Interpreter::call(const Instruction& instruction) {
