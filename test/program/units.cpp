@@ -2,6 +2,7 @@
 // computes the same with and without them.
 #include <ikebana.hpp>
 
+#include "counting.hpp"
 #include "program/crafted.hpp"
 
 using namespace ikebana;
@@ -179,6 +180,26 @@ TEST_CASE("program: a module that is called twice is one unit with two calls") {
   add_weights_of(crafted, names);
   CHECK(crafted.load()->unit_names() == names);
   CHECK(same_without_units(crafted));
+}
+
+TEST_CASE("program: a checkpoint computes each unit once more, and saves less") {
+  const std::vector<std::string> names{"a", "b"};
+  Graph graph = with_blocks(names);
+  graph.output(add_block(graph, "b", add_block(graph, "a", "x")));
+  Crafted crafted(graph);
+  add_weights_of(crafted, names);
+  const std::pair batch{at::randn({4, 3}), at::zeros({4, 3})};
+  auto tanhs = [&](auto... policies) {
+    Trainer trainer{crafted.load(), MSELoss{}, SGD{.lr = 0.1}, policies...};
+    trainer.step(batch);
+    Counting counting;
+    const ikebana::bridge::OperatorScope<> scope(counting);
+    trainer.step(batch);
+    return counting.seen["aten::tanh"];
+  };
+  CHECK(tanhs() == 2);
+  CHECK(tanhs(Checkpoint<Full>{}) == 4);
+  CHECK(tanhs(Checkpoint<Selective>{}) == 4);
 }
 
 }  // namespace test::program_units
