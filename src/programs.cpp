@@ -11,6 +11,7 @@
 #include <ikebana/program/impl/module.ipp>
 #include <ikebana/program/impl/number_functions.ipp>
 #include <ikebana/program/impl/operand.ipp>
+#include <ikebana/program/impl/payload_writer.ipp>
 #include <ikebana/program/impl/plan.ipp>
 #include <ikebana/program/impl/program_file.ipp>
 #include <ikebana/program/impl/save.ipp>

@@ -35,15 +35,8 @@ struct WriteBack {
   const torch::nn::Module* owner = nullptr;  ///< of the buffer, whose mode it obeys
 };
 
-/// An output of the whole program.
-struct Output {
-  Operand operand;
-  bool is_tensor = false;
-};
-
 /// The parts of a program that depend on its mode.
 struct ModeFacts {
-  std::vector<std::string> training_forms;    ///< operators in the form of training
   std::vector<std::string> evaluation_forms;  ///< operators in the form of evaluation
   std::vector<std::string> written;           ///< buffers of which evaluation is unknown
 };
@@ -55,8 +48,8 @@ struct CompiledGraph {
   std::vector<Value> values;                      ///< by slot
   std::vector<Scope> scopes;
   std::vector<AttributeName> attributes;
-  std::vector<Slot> inputs;  ///< slots of what forward is given
-  std::vector<Output> outputs;
+  std::vector<Slot> inputs;      ///< slots of what forward is given
+  std::vector<Operand> outputs;  ///< of the whole program
   std::vector<WriteBack> write_backs;
   ModeFacts mode;
 };

@@ -40,6 +40,12 @@ struct GraphModule {
 /// The path of a module, without the number of its call.
 inline std::string path_of_call(const std::string& call) { return call.substr(0, call.find('@')); }
 
+/// Returns the path of the module that has a weight: `blocks.0` for `blocks.0.weight`.
+inline std::string module_part(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == name.npos ? std::string() : name.substr(0, dot);
+}
+
 /// A call of an operator.
 struct GraphNode {
   std::string target;                  ///< `torch.ops.aten.linear.default`

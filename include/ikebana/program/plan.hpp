@@ -17,7 +17,7 @@ struct Plan {
   std::vector<Scope> scopes;
   std::vector<AttributeName> attributes;
   std::vector<Slot> written;           ///< attributes that the graph writes to
-  std::vector<Output> outputs;         ///< operands are those of the root
+  std::vector<Operand> outputs;        ///< operands are those of the root
   std::vector<WriteBack> write_backs;  ///< as well
   ModeFacts mode;
 };

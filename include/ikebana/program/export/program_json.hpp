@@ -4,8 +4,11 @@
 #include <ikebana/program/export/graph.hpp>
 #include <ikebana/program/export/nested.hpp>
 #include <ikebana/program/export/weights.hpp>
+#include <ikebana/program/payload_writer.hpp>
 
 namespace ikebana::detail::exported {
+
+using pt2::dtype_number;
 
 /// The inputs of a program: the values of a dictionary, which Python gives by position, or by name.
 struct ProgramInputs {
@@ -29,8 +32,6 @@ struct ProgramParts {
 std::string program_json(const ProgramParts& parts);
 /// The name of a constant: `lifted_tensor_0`.
 std::string constant_name(std::size_t index);
-/// The schema's number of a dtype. Throws BadModel for a dtype without one.
-std::int64_t dtype_number(c10::ScalarType type);
 
 }  // namespace ikebana::detail::exported
 

@@ -1,17 +1,13 @@
 #pragma once
 // The parameters and buffers of a model that is exported, and the paths of its modules.
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/program/graph.hpp>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace ikebana::detail::exported {
 
-/// Returns the path of the module that has a weight: `blocks.0` for `blocks.0.weight`.
-inline std::string module_part(const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == name.npos ? std::string() : name.substr(0, dot);
-}
+using detail::module_part;
 
 /// A parameter or buffer under one of its names.
 struct NamedWeight {

@@ -5,6 +5,7 @@
 #include <ikebana/error.hpp>
 #include <ikebana/program/code.hpp>
 #include <ikebana/program/graph_compiler.hpp>
+#include <ikebana/program/listed.hpp>
 #include <ikebana/program/trees.hpp>
 
 namespace ikebana::detail::pt2 {
@@ -45,11 +46,8 @@ IKEBANA_INLINE ProgramUnits units_of(const std::vector<CompiledGraph>& graphs,
 IKEBANA_INLINE void check_output(const std::string& chosen,
                                  const std::vector<std::string>& outputs) {
   if (chosen.empty() || std::find(outputs.begin(), outputs.end(), chosen) != outputs.end()) return;
-  std::string names;
-  for (const std::string& name : outputs)
-    names += (names.empty() ? "`" : ", `") + escaped(name) + "`";
   throw BadValue("load_program: no output is called `" + escaped(chosen) + "`; the program has " +
-                 names + ". Correct ProgramOptions::output.");
+                 listed(outputs) + ". Correct ProgramOptions::output.");
 }
 
 IKEBANA_INLINE std::vector<Code> compile_program(const ProgramFile& file,

@@ -6,6 +6,12 @@
 
 namespace ikebana::detail::pt2 {
 
+/// Makes a constant one of training alone.
+IKEBANA_INLINE void set_mode(Operand& operand, c10::IValue evaluated) {
+  operand.kind = Operand::Kind::Mode;
+  operand.evaluated = std::move(evaluated);
+}
+
 IKEBANA_INLINE void switch_mode(CompiledGraph& graph, Instruction& instruction) {
   const auto& parameters = instruction.op->schema().arguments();
   for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -18,17 +24,11 @@ IKEBANA_INLINE void switch_mode(CompiledGraph& graph, Instruction& instruction) 
     if (operand.kind != Operand::Kind::Constant) continue;
     const bool is_flag = name == "train" || name == "training" || name == "use_input_stats";
     if (is_flag && operand.constant.isBool()) {
-      const bool trains = operand.constant.toBool();
-      (trains ? graph.mode.training_forms : graph.mode.evaluation_forms)
-          .push_back(instruction.name);
-      if (!trains) continue;
-      operand.kind = Operand::Kind::Mode;
-      operand.evaluated = false;
+      if (operand.constant.toBool()) set_mode(operand, false);
+      else graph.mode.evaluation_forms.push_back(instruction.name);
     } else if (name == "dropout_p" && operand.constant.isDouble() &&
                operand.constant.toDouble() != 0) {
-      graph.mode.training_forms.push_back(instruction.name);
-      operand.kind = Operand::Kind::Mode;
-      operand.evaluated = 0.0;
+      set_mode(operand, 0.0);
     }
   }
 }

@@ -106,11 +106,9 @@ IKEBANA_INLINE void GraphCompiler::add_outputs() {
       refuse("an output of the kind `" + escaped(output.name) + "` is not obeyed");
       continue;
     }
-    Output result;
-    result.operand = untyped_operand(output.argument, bindings_);
-    result.is_tensor = output.argument.kind == "as_tensor";
-    if (output.kind == GraphOutput::Kind::User) graph_.outputs.push_back(std::move(result));
-    else add_write_back(graph_, output.name, std::move(result.operand), modes_);
+    Operand value = untyped_operand(output.argument, bindings_);
+    if (output.kind == GraphOutput::Kind::User) graph_.outputs.push_back(std::move(value));
+    else add_write_back(graph_, output.name, std::move(value), modes_);
   }
 }
 

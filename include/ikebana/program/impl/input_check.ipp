@@ -5,6 +5,7 @@
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/program/input_check.hpp>
+#include <ikebana/program/listed.hpp>
 #include <ikebana/program/trees.hpp>
 
 namespace ikebana::detail::pt2 {
@@ -65,9 +66,7 @@ IKEBANA_INLINE InputCheck::InputCheck(const ProgramModel& model) {
 }
 
 IKEBANA_INLINE std::string InputCheck::listed() const {
-  std::string text;
-  for (const InputSlot& input : inputs_)
-    text += (text.empty() ? "`" : ", `") + escaped(input.name) + "`";
+  const std::string text = pt2::listed(inputs_, [](const InputSlot& one) { return one.name; });
   return text.empty() ? "nothing" : text;
 }
 

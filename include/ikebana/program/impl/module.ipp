@@ -4,6 +4,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/program/listed.hpp>
 #include <ikebana/program/module.hpp>
 #include <ikebana/program/save.hpp>
 #include <ostream>
@@ -67,12 +68,14 @@ IKEBANA_INLINE ProgramValues ProgramUnitImpl::forward(const ProgramValues& input
   return to_unit(interpreter.outputs());
 }
 
+IKEBANA_INLINE std::string names_of(const ProgramOutputs& outputs) {
+  return detail::pt2::listed(outputs, [](const ProgramOutput& output) { return output.name; });
+}
+
 IKEBANA_INLINE const at::Tensor& ProgramOutputs::at(const std::string& name) const {
-  std::string names;
-  for (const ProgramOutput& output : *this) {
+  for (const ProgramOutput& output : *this)
     if (output.name == name) return output.tensor;
-    names += (names.empty() ? "`" : ", `") + detail::escaped(output.name) + "`";
-  }
+  const std::string names = names_of(*this);
   throw BadValue("Program: no output is called `" + detail::escaped(name) + "`; it has " +
                  (names.empty() ? "no tensors" : names) + ". Use one of these names.");
 }
@@ -137,9 +140,9 @@ IKEBANA_INLINE std::size_t ProgramImpl::add_tensor(const std::string& name,
   if (name.empty() || name.front() == '.' || name.back() == '.' ||
       name.find("..") != std::string::npos)
     bad("is no name of a tensor");
-  const std::size_t dot = name.rfind('.');
-  const std::string leaf = dot == std::string::npos ? name : name.substr(dot + 1);
-  ProgramModule& module = module_at(dot == std::string::npos ? "" : name.substr(0, dot));
+  const std::string path = detail::module_part(name);
+  const std::string leaf = path.empty() ? name : name.substr(path.size() + 1);
+  ProgramModule& module = module_at(path);
   if (!is_parameter) {
     if (!module.named_buffers(false).contains(leaf)) module.register_buffer(leaf, stored.tensor);
     return 0;
@@ -175,10 +178,8 @@ IKEBANA_INLINE void ProgramImpl::add_attributes(detail::pt2::ProgramFile& file,
     const bool is_buffer = attribute.kind == GraphInput::Kind::Buffer;
     if (is_parameter) {
       const std::size_t place = add_tensor(attribute.name, stored, true);
-      const std::size_t dot = attribute.name.rfind('.');
-      code.attributes.emplace_back(
-          module_at(dot == std::string::npos ? "" : attribute.name.substr(0, dot)).own_parameters(),
-          place);
+      code.attributes.emplace_back(module_at(detail::module_part(attribute.name)).own_parameters(),
+                                   place);
       continue;
     }
     // A buffer that is not persistent is part of Python's state only while the graph writes to it.
@@ -225,9 +226,7 @@ IKEBANA_INLINE void ProgramImpl::find_owners(detail::pt2::Plan& plan) {
   in_piece(plan.root);
   for (auto& unit : plan.units) in_piece(unit.piece);
   for (auto& back : plan.write_backs) {
-    const std::string& name = plan.attributes[back.attribute].name;
-    const std::size_t dot = name.rfind('.');
-    back.owner = &module_around(dot == std::string::npos ? std::string() : name.substr(0, dot));
+    back.owner = &module_around(detail::module_part(plan.attributes[back.attribute].name));
   }
 }
 
@@ -303,7 +302,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   }
   ProgramOutputs outputs;
   for (std::size_t i = 0; i < code.plan.outputs.size(); ++i) {
-    const c10::IValue value = interpreter.value(code.plan.outputs[i].operand);
+    const c10::IValue value = interpreter.value(code.plan.outputs[i]);
     if (value.isTensor()) outputs.push_back({code.output_names[i], value.toTensor()});
     else if (value.isScalar())
       outputs.push_back(
@@ -318,9 +317,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
 IKEBANA_INLINE at::Tensor ProgramImpl::chosen(const ProgramOutputs& outputs) const {
   if (!options_.output.empty()) return outputs.at(options_.output);
   if (outputs.size() == 1) return outputs[0].tensor;
-  std::string names;
-  for (const ProgramOutput& output : outputs)
-    names += (names.empty() ? "`" : ", `") + detail::escaped(output.name) + "`";
+  const std::string names = names_of(outputs);
   throw BadModel("Program: it has the outputs " + (names.empty() ? "of no tensor" : names) +
                  ", and forward returns one. Name it: load_program(path, {.output = \"...\"}).");
 }

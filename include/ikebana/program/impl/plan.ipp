@@ -95,7 +95,7 @@ class PlanMaker {
     auto used_at_end = [&](const Operand& operand) {
       if (operand.kind == Operand::Kind::Value) last_user_[operand.slot] = order_.size();
     };
-    for (const Output& output : graph_.outputs) used_at_end(output.operand);
+    for (const Operand& output : graph_.outputs) used_at_end(output);
     for (const WriteBack& back : graph_.write_backs) used_at_end(back.value);
   }
 
@@ -161,7 +161,7 @@ class PlanMaker {
       operand.slot = root_.local(false, operand.slot);
       used.insert(operand.slot);
     };
-    for (Output& output : graph_.outputs) to_root(output.operand);
+    for (Operand& output : graph_.outputs) to_root(output);
     for (WriteBack& back : graph_.write_backs) to_root(back.value);
     mark_last_uses(plan_.root, used);
     plan_.root.slot_count = root_.size();

@@ -3,6 +3,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/program/listed.hpp>
 #include <ikebana/program/model_reader.hpp>
 #include <ikebana/program/program_file.hpp>
 #include <ikebana/program/schema.hpp>
@@ -95,8 +96,7 @@ IKEBANA_INLINE std::vector<std::string> ProgramFileReader::chosen(const std::str
   } else if (names.size() == 2 && has("train") && has("eval")) {
     return {"train", "eval"};
   }
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "`" : ", `") + escaped(name) + "`";
+  const std::string list = listed(names);
   if (model.empty())
     bad("it holds the models " + list + ". Choose one: load_program(path, {.model = \"...\"}).");
   throw BadValue("load_program: `" + escaped(path_.string()) + "` has no model `" + escaped(model) +

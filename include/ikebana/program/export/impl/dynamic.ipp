@@ -4,6 +4,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/program/export/dynamic.hpp>
+#include <ikebana/program/listed.hpp>
 #include <numeric>
 #include <set>
 
@@ -18,9 +19,7 @@ namespace ikebana::detail::exported {
 inline std::size_t input_of_dim(const DynamicDim& dim, const std::vector<std::string>& names) {
   const auto found = std::ranges::find(names, dim.input);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "`" : ", `") + name + "`";
-  refuse_dynamic(dim, "names no input: they are " + list + ". Name one of these.");
+  refuse_dynamic(dim, "names no input: they are " + pt2::listed(names) + ". Name one of these.");
 }
 
 inline void check_symbol(const DynamicDim& dim, const Symbol& symbol) {

@@ -23,12 +23,6 @@ IKEBANA_INLINE std::string constant_name(std::size_t index) {
   return "lifted_tensor_" + std::to_string(index);
 }
 
-IKEBANA_INLINE std::int64_t dtype_number(c10::ScalarType type) {
-  if (const auto number = pt2::number_of(pt2::dtypes, type)) return *number;
-  throw BadModel(std::string("export_program: torch.export has no number for the dtype ") +
-                 c10::toString(type) + ". Convert the tensor to another one.");
-}
-
 /// Writes the parts of schema.py by its names.
 class ProgramJson {
  public:
