@@ -41,6 +41,8 @@ struct ModeFacts {
   std::vector<std::string> written;           ///< buffers of which evaluation is unknown
 };
 
+/// A graph whose operators are looked up. Its values and attributes have numbers, its instructions
+/// the order of the file.
 struct CompiledGraph {
   std::vector<Instruction> instructions;
   std::vector<Effects> effects;                   ///< of each instruction

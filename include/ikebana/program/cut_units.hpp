@@ -2,14 +2,16 @@
 // Cuts a compiled graph into units: the nodes of one module become one call, whose inputs and
 // outputs are the values that cross.
 #include <ikebana/program/compiled_graph.hpp>
+#include <set>
 
 namespace ikebana::detail::pt2 {
 
+/// True for what lies in the module with this path.
 inline bool is_below(const std::string& name, const std::string& path) {
   return name.size() > path.size() && name.starts_with(path) && name[path.size()] == '.';
 }
 
-/// Calls `f(operand kind, slot)` for the values and attributes that an instruction uses.
+/// Calls `f(is_attribute, slot)` for the values and attributes that an instruction uses.
 template <class F>
 void each_used(const Instruction& instruction, F&& f) {
   for (const Operand& operand : instruction.operands) {
@@ -19,6 +21,7 @@ void each_used(const Instruction& instruction, F&& f) {
       if (element.slot != no_slot) f(element.is_attribute, element.slot);
   }
 }
+/// Calls `f(slot)` for the values that an instruction makes.
 template <class F>
 void each_made(const Instruction& instruction, F&& f) {
   for (const Result& result : instruction.results) {
@@ -57,8 +60,11 @@ class UnitCutter {
   std::string sort(const std::vector<Item>& between, const std::string& call, Sorted& into) const;
   std::string order_problem(const Sorted& sorted) const;
   std::string writes_problem(const std::vector<std::size_t>& own, const std::string& path) const;
+  /// Calls `f(slot)` for the values that an item uses.
   template <class F>
-  void each_slot(const Item& item, bool made, F&& f) const;
+  void each_used_by(const Item& item, F&& f) const;
+  /// Adds the values that an item makes.
+  void add_made_by(const Item& item, std::set<Slot>& into) const;
 
   const CompiledGraph& graph_;
   std::vector<Item> order_;

@@ -71,6 +71,7 @@ struct GraphTensor {
   bool is_strided = true;
 };
 
+/// A graph: nodes in the order in which they run.
 struct ProgramGraph {
   std::vector<GraphArgument> inputs, outputs;
   std::vector<GraphNode> nodes;

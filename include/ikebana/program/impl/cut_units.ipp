@@ -4,7 +4,6 @@
 #include <ikebana/posix/name_pattern.hpp>
 #include <ikebana/program/cut_units.hpp>
 #include <map>
-#include <set>
 
 namespace ikebana::detail::pt2 {
 
@@ -82,13 +81,16 @@ IKEBANA_INLINE std::string UnitCutter::writes_problem(const std::vector<std::siz
 }
 
 template <class F>
-void UnitCutter::each_slot(const Item& item, bool made, F&& f) const {
+void UnitCutter::each_used_by(const Item& item, F&& f) const {
   for (std::size_t i : item.instructions)
-    if (made) each_made(graph_.instructions[i], f);
-    else
-      each_used(graph_.instructions[i], [&](bool is_attribute, Slot slot) {
-        if (!is_attribute) f(slot);
-      });
+    each_used(graph_.instructions[i], [&](bool is_attribute, Slot slot) {
+      if (!is_attribute) f(slot);
+    });
+}
+
+IKEBANA_INLINE void UnitCutter::add_made_by(const Item& item, std::set<Slot>& into) const {
+  for (std::size_t i : item.instructions)
+    each_made(graph_.instructions[i], [&](Slot slot) { into.insert(slot); });
 }
 
 /// Sorts the items between the first and the last of a unit's. Returns what is in the way.
@@ -97,16 +99,16 @@ IKEBANA_INLINE std::string UnitCutter::sort(const std::vector<Item>& between,
   std::set<Slot> own, late;  // what the unit makes, and what must come after it
   for (const Item& item : between) {
     bool needs_own = false, needs_late = false;
-    each_slot(item, false, [&](Slot slot) {
+    each_used_by(item, [&](Slot slot) {
       needs_own = needs_own || own.contains(slot);
       needs_late = needs_late || late.contains(slot);
     });
     if (is_of(item, call)) {
       if (needs_late) return "another part of the program computes between its parts";
       into.unit.instructions.push_back(item.instructions[0]);
-      each_slot(item, true, [&](Slot slot) { own.insert(slot); });
+      add_made_by(item, own);
     } else if (needs_own || needs_late) {
-      each_slot(item, true, [&](Slot slot) { late.insert(slot); });
+      add_made_by(item, late);
       into.after.push_back(item);
     } else {
       into.before.push_back(item);
