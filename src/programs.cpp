@@ -2,6 +2,7 @@
 #include <ikebana/program/impl/code.ipp>
 #include <ikebana/program/impl/cut_units.ipp>
 #include <ikebana/program/impl/effects.ipp>
+#include <ikebana/program/impl/given_inputs.ipp>
 #include <ikebana/program/impl/graph_compiler.ipp>
 #include <ikebana/program/impl/graph_reader.ipp>
 #include <ikebana/program/impl/input_check.ipp>

@@ -89,6 +89,17 @@ class Graph {
     tensors_ += comma(tensors_) + in_quotes(name) + ": " + tensor_meta(dtype, sizes);
     return *this;
   }
+  /// A number that forward takes; `json` is `{"as_float": 0.5}` of one that is in the graph.
+  Graph& number_input(const std::string& name, const std::string& json) {
+    const bool is_constant = json.find("as_sym") == std::string::npos;
+    specs_ += comma(specs_) +
+              (is_constant ? R"({"constant_input": {"name": )" + in_quotes(name) + R"(, "value": )"
+                           : std::string(R"({"user_input": {"arg": )")) +
+              json + "}}";
+    inputs_ += comma(inputs_) + json;
+    arguments_.push_back(name);
+    return *this;
+  }
   /// A parameter, buffer or constant, which nodes name as `p_` and its name with `_` for dots.
   Graph& attribute(const std::string& kind, const std::string& name) {
     const std::string field = kind == "tensor_constant" ? "tensor_constant_name" : kind + "_name";

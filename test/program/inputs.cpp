@@ -79,6 +79,70 @@ TEST_CASE("program: a number is an input, and computes sizes") {
   CHECK(contains(message_of<BadValue>([&] { all.at("z"); }), "it has `y`, `q`"));
 }
 
+struct Scaled {
+  at::Tensor x;
+  double scale;
+  std::string note;
+};
+
+TEST_CASE("program: a number that is in the graph may be left out, and no other one is given") {
+  Graph graph;
+  graph.input("x", {"3"}).number_input("scale", R"({"as_float": 0.5})").input("y", {"3"});
+  graph.number_input("mask", R"({"as_none": true})");
+  graph.node("torch.ops.aten.sub.Tensor", {value("self", "x"), value("other", "y")}, {"z"});
+  Program program = Crafted(graph.output("z")).load();
+  const at::Tensor x = at::arange(3.0f), y = at::ones({3}), z = x - y;
+  CHECK(same_bits(program->forward(x, y), z));
+  CHECK(same_bits(program->forward(x, 0.5, y), z));
+  CHECK(same_bits(program->forward(std::tuple{x, 0.5, y}), z));
+  const auto said = [&](const auto&... in) {
+    return message_of<BadBatch>([&] { program->forward(in...); });
+  };
+  CHECK(contains(said(x, 0.25, y),
+                 "`scale` was 0.5 when the model was exported, which its graph "
+                 "cannot change, and 0.25 was given"));
+  CHECK(contains(said(x, y, 1), "`mask` was None when the model was exported"));
+  CHECK(contains(said(std::map<std::string, at::Tensor>{{"x", x}, {"y", y}, {"mask", y}}),
+                 "`mask` was None when the model was exported, which its graph cannot change, and "
+                 "a tensor was given"));
+  CHECK(contains(said(x), "`y` is missing; it takes `x`, `y`"));
+}
+
+TEST_CASE("program: a struct's numbers are inputs by name") {
+  const auto program_of = [](const std::string& number) {
+    Graph graph;
+    graph.input("x", {"3"}).number_input("scale", number);
+    graph.node("torch.ops.aten.neg.default", {value("self", "x")}, {"y"});
+    return Crafted(graph.output("y")).load();
+  };
+  const at::Tensor x = at::arange(3.0f);
+  Program fixed = program_of(R"({"as_float": 0.5})");
+  CHECK(same_bits(fixed->forward(Scaled{x, 0.5, "not a number"}), -x));
+  CHECK(
+      contains(message_of<BadBatch>([&] { fixed->forward(Scaled{x, 2, ""}); }), "`scale` was 0.5"));
+  Graph graph = linear_graph();
+  add_linear(graph).output("y");
+  Crafted crafted(graph);
+  Program other = add_weights(crafted).load();
+  CHECK(contains(message_of<BadBatch>([&] { other->forward(Scaled{at::randn({4, 3}), 2, ""}); }),
+                 "it takes `x`, and was given `x`, `scale`"));
+}
+
+TEST_CASE("program: a number that is an input has the kind that the graph takes") {
+  Graph graph;
+  graph.input("x", {"12"}).number_input("n", R"({"as_sym_int": {"as_name": "n"}})");
+  graph.node("torch.ops.aten.view.default", {value("self", "x"), numbers("size", {"n", "-1"})},
+             {"y"});
+  Program program = Crafted(graph.output("y")).load();
+  const at::Tensor x = at::arange(12.0f);
+  CHECK(program->forward(x, 3).sizes() == at::IntArrayRef{3, 4});
+  for (const std::string& said : {message_of<BadBatch>([&] { program->forward(x, 3.0); }),
+                                  message_of<BadBatch>([&] { program->forward(x, true); })})
+    CHECK(contains(said, "`n` is a whole number"));
+  CHECK(contains(message_of<BadBatch>([&] { program->forward(x, x); }),
+                 "`n` is a number, and a tensor was given"));
+}
+
 TEST_CASE("program: of several outputs one is chosen") {
   Graph graph = linear_graph();
   add_linear(graph).node("torch.ops.aten.neg.default", {value("self", "y")}, {"z"});

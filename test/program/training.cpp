@@ -2,9 +2,13 @@
 // written its batches and what it reached. Then the guarantees of recipes hold on them.
 #include "test.hpp"
 
+#include <sys/wait.h>
+
+#include <csignal>
 #include <ikebana/program.hpp>
 
 #include "ranks/groups.hpp"
+#include "state/folder.hpp"
 
 namespace program {
 
@@ -264,6 +268,24 @@ std::vector<Batch> parts_of(const Batch& batch, std::int64_t parts) {
   return all;
 }
 
+TEST_CASE(
+    "programs without units are one, and are checkpointed, offloaded and sharded to the bit") {
+  each([](const Case& one) {
+    const auto trainer = [&](auto... policies) {
+      return Trainer{load_program(folder() / (one.name + ".pt2"), {.units = "none"}), one.objective,
+                     one.adamw, policies...};
+    };
+    const Trace plain = trace_of(one.trainer(), one);
+    CHECK(trace_of(trainer(), one) == plain);
+    CHECK(trace_of(trainer(Checkpoint<Full>{}), one) == plain);
+    CHECK(trace_of(trainer(Checkpoint<Selective>{}), one) == plain);
+    CHECK(trace_of(trainer(Offload<CPU>{}), one) == plain);
+    test::ranks::on_groups(1, [&](const ProcessGroup& group) {
+      CHECK(trace_of(trainer(Shard<FSDP>{.process_group = group}), one) == plain);
+    });
+  });
+}
+
 TEST_CASE("programs accumulate to the bit what a range of microbatches gives") {
   each([](const Case& one) {
     const Trace cut = trace_of(one.trainer(Accumulate<4>{}), one);
@@ -287,6 +309,57 @@ TEST_CASE("programs resume to the bit") {
     std::filesystem::remove(file);
     again.step(batches[2]), again.step(batches[3]);
     CHECK(test::same_state(again.state(), whole.state()));
+  });
+}
+
+/// Trains the first steps of a case, and saves after each; `on_step` is called after it.
+template <class T, class F>
+void fit_first(T& trainer, const Case& one, const std::filesystem::path& states, F&& on_step) {
+  torch::manual_seed(11);
+  trainer.fit(one.first(few), {.on_step = [&](const Report&) { on_step(); },
+                               .progress = false,
+                               .save_to = states,
+                               .save_every = 1,
+                               .resume = true});
+}
+
+/// The process that is killed: this program, with the names of a case and of a folder.
+constexpr const char* killed_case = "IKEBANA_KILLED_CASE";
+constexpr const char* killed_states = "IKEBANA_KILLED_STATES";
+
+TEST_CASE("programs: one of them is killed" * doctest::skip()) {
+  const std::string name = std::getenv(killed_case);
+  each([&](const Case& one) {
+    if (one.name != name) return;
+    auto trainer = one.trainer();
+    fit_first(trainer, one, std::getenv(killed_states), [steps = std::size_t{0}]() mutable {
+      if (++steps == few / 2 + 1) raise(SIGKILL);
+    });
+  });
+}
+
+TEST_CASE("programs resume to the bit after SIGKILL") {
+  each([](const Case& one) {
+    const test::Folder whole_states, states;
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv(killed_case, one.name.c_str(), 1);
+      setenv(killed_states, states.path.c_str(), 1);
+      execl("/proc/self/exe", "program_parity", "--no-skip", "-tc=programs: one of them is killed",
+            static_cast<char*>(nullptr));
+      _exit(1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGKILL);
+    auto whole = one.trainer(), resumed = one.trainer();
+    std::size_t steps = 0;
+    fit_first(whole, one, whole_states.path, [] {});
+    fit_first(resumed, one, states.path, [&] { ++steps; });
+    CHECK(steps < few);
+    CHECK(steps > 0);
+    CHECK(test::same_state(resumed.state(), whole.state()));
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "counting.hpp"
 #include "program/crafted.hpp"
+#include "trainer/warnings.hpp"
 
 using namespace ikebana;
 
@@ -182,24 +183,53 @@ TEST_CASE("program: a module that is called twice is one unit with two calls") {
   CHECK(same_without_units(crafted));
 }
 
+/// Counts the tanhs of a step.
+template <class... Policies>
+std::int64_t tanhs(Program program, Policies... policies) {
+  const std::pair batch{at::randn({4, 3}), at::zeros({4, 3})};
+  Trainer trainer{program, MSELoss{}, SGD{.lr = 0.1}, policies...};
+  trainer.step(batch);
+  Counting counting;
+  const ikebana::bridge::OperatorScope<> scope(counting);
+  trainer.step(batch);
+  return counting.seen["aten::tanh"];
+}
+
 TEST_CASE("program: a checkpoint computes each unit once more, and saves less") {
   const std::vector<std::string> names{"a", "b"};
   Graph graph = with_blocks(names);
   graph.output(add_block(graph, "b", add_block(graph, "a", "x")));
   Crafted crafted(graph);
   add_weights_of(crafted, names);
-  const std::pair batch{at::randn({4, 3}), at::zeros({4, 3})};
-  auto tanhs = [&](auto... policies) {
-    Trainer trainer{crafted.load(), MSELoss{}, SGD{.lr = 0.1}, policies...};
-    trainer.step(batch);
-    Counting counting;
-    const ikebana::bridge::OperatorScope<> scope(counting);
-    trainer.step(batch);
-    return counting.seen["aten::tanh"];
+  CHECK(tanhs(crafted.load()) == 2);
+  CHECK(tanhs(crafted.load(), Checkpoint<Full>{}) == 4);
+  CHECK(tanhs(crafted.load(), Checkpoint<Selective>{}) == 4);
+}
+
+TEST_CASE("program: without units it is one, and says why") {
+  const std::vector<std::string> names{"a", "b"};
+  Graph graph = with_blocks(names);
+  const std::string y = add_block(graph, "b", add_block(graph, "a", "x"));
+  for (const std::string& name : names)  // tied to another part of the model
+    graph.node(
+        "torch.ops.aten.linear.default",
+        {value("input", name == "a" ? y : "a_z"), value("weight", "p_" + name + "_up_weight")},
+        {name + "_z"});
+  graph.output("b_z");
+  Crafted crafted(graph);
+  add_weights_of(crafted, names);
+  const auto said = [&](Program program, auto... policies) {
+    const Warnings warnings;
+    CHECK(tanhs(program, policies...) == (sizeof...(policies) == 0 ? 2 : 4));
+    return warnings.all;
   };
-  CHECK(tanhs() == 2);
-  CHECK(tanhs(Checkpoint<Full>{}) == 4);
-  CHECK(tanhs(Checkpoint<Selective>{}) == 4);
+  CHECK(said(crafted.load()).empty());
+  CHECK(said(crafted.load({.units = "none"}), Checkpoint<Full>{}).empty());
+  const auto texts = said(crafted.load(), Checkpoint<Full>{});
+  REQUIRE(texts.size() == 1);
+  CHECK(contains(texts[0], "it has no units"));
+  CHECK(contains(texts[0], "`a`: its parameter a.up.weight is used outside of it"));
+  CHECK(contains(texts[0], "`b`: its parameter b.up.weight is used outside of it"));
 }
 
 }  // namespace test::program_units

@@ -5,13 +5,17 @@
 
 namespace ikebana::detail::pt2 {
 
-/// One input of a program.
+/// One argument of a program's forward.
 struct InputSlot {
   std::string name;
   bool is_number = false;
+  std::string kind;           ///< of a number: `as_sym_int`
+  bool is_constant = false;   ///< it is in the graph, as it was when the model was exported
+  c10::IValue constant = {};  ///< its value then
 };
 
-/// A tensor that was given, with the name that it has in the batch; empty if it has none.
+/// A tensor or a number that was given, with the name that it has in the batch; empty if it has
+/// none.
 struct GivenInput {
   std::string name;
   c10::IValue value;  ///< a tensor or a number
@@ -24,9 +28,9 @@ class InputCheck {
   explicit InputCheck(const ProgramModel& model);
 
   /// The values in the order of the graph, from those that were given: by name, or by position if
-  /// they have no names. Throws BadBatch that names both for what does not fit.
+  /// they have no names. A constant may be left out. Throws BadBatch that names both for what does
+  /// not fit.
   Values arranged(std::vector<GivenInput> given) const;
-  const std::vector<InputSlot>& inputs() const { return inputs_; }
 
  private:
   /// A size of an input: a number, or the index of a symbol.
@@ -48,9 +52,11 @@ class InputCheck {
 
   Size size_of(const GraphSize& size, const ProgramModel& model);
   void check(const Values& values) const;
+  static c10::IValue number(const InputSlot& slot, const c10::IValue& given);
+  void check_constant(const InputSlot& slot, const c10::IValue& given) const;
   void check_size(std::size_t input, std::size_t dim, std::int64_t given,
                   std::vector<std::int64_t>& symbols) const;
-  std::size_t place_of(const GivenInput& given, std::size_t position,
+  std::size_t place_of(const GivenInput& given, std::size_t& position,
                        const std::vector<GivenInput>& all) const;
   std::string listed() const;
 

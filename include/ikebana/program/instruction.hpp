@@ -98,7 +98,7 @@ struct Piece {
   std::vector<Instruction> instructions;
   std::size_t slot_count = 0;
   std::vector<Slot> inputs, outputs;                    ///< each a slot
-  std::vector<bool> input_is_number, output_is_number;  ///< of a unit
+  std::vector<bool> input_is_number, output_is_number;  ///< the latter of a unit
 };
 
 }  // namespace ikebana::detail::pt2

@@ -4,6 +4,7 @@
 #include <ikebana/batch.hpp>
 #include <ikebana/loss.hpp>
 #include <ikebana/program/code.hpp>
+#include <ikebana/program/given_inputs.hpp>
 #include <ikebana/run/runner.hpp>
 #include <variant>
 
@@ -55,25 +56,14 @@ namespace detail {
 
 /// A value that a program may be given: tensors, or a number.
 template <class T>
-concept ProgramInput = may_hold_tensors<T> || std::is_arithmetic_v<T>;
+concept ProgramInput = pt2::holds_program_inputs<T> && !std::is_same_v<T, ProgramValues>;
 
-/// A name as programs have it: `["left"]` is `.left`, `<0>` is `[0]`.
-std::string program_name(const std::string& path);
-
-template <class T>
-void add_program_inputs(const T& value, bool only, std::vector<pt2::GivenInput>& into) {
-  if constexpr (std::is_same_v<T, bool>) into.push_back({"", c10::IValue(value)});
-  else if constexpr (std::is_integral_v<T>)
-    into.push_back({"", c10::IValue(static_cast<std::int64_t>(value))});
-  else if constexpr (std::is_floating_point_v<T>)
-    into.push_back({"", c10::IValue(static_cast<double>(value))});
-  else
-    for_each_named_tensor(value, [&](const at::Tensor& tensor, const std::string& path) {
-      const bool has_name =
-          only && path != "tensor" && path[0] != '<' && (path[0] != '[' || path[1] == '"');
-      into.push_back({has_name ? program_name(path) : std::string(), tensor});
-    });
-}
+/// True for a run whose recipe has a policy that works unit by unit.
+template <class Run>
+inline constexpr bool works_by_units = false;
+template <class Run>
+  requires requires { Run::per_unit; }
+inline constexpr bool works_by_units<Run> = Run::per_unit;
 
 }  // namespace detail
 
@@ -108,12 +98,15 @@ class ProgramImpl : public ProgramModule {
     requires requires(Run& run) { run.evaluating; }
   ProgramOutputs outputs(Run& run, const In&... in) {
     std::vector<detail::pt2::GivenInput> given;
-    (detail::add_program_inputs(in, sizeof...(In) == 1, given), ...);
+    (detail::pt2::add_program_inputs(in, sizeof...(In) == 1, given), ...);
+    if (detail::works_by_units<Run> && unit_names_.empty()) note_whole();
     return compute(std::move(given), run.evaluating,
-                   [&](ProgramUnit& unit, ProgramValues values) -> ProgramValues {
-                     return run(unit, std::move(values));
+                   [&](ProgramUnit* unit, ProgramValues values) -> ProgramValues {
+                     return unit ? run(*unit, std::move(values)) : run(*this, std::move(values));
                    });
   }
+  /// Computes a program that has no units, and so is one itself. Called by `outputs`.
+  ProgramValues forward(const ProgramValues& inputs);
   /// The loss that the program returns: its outputs `sum` and `count`, or, with
   /// `ProgramOptions::mean_over_rows`, its output `loss` or its only number, a mean over rows.
   template <class Run, class Batch>
@@ -136,7 +129,8 @@ class ProgramImpl : public ProgramModule {
   void pretty_print(std::ostream& stream) const override;
 
  private:
-  using RunOne = c10::function_ref<ProgramValues(ProgramUnit& unit, ProgramValues values)>;
+  /// Runs a unit; of null, the whole program.
+  using RunOne = c10::function_ref<ProgramValues(ProgramUnit* unit, ProgramValues values)>;
 
   void make_modules(detail::pt2::ProgramFile& file);
   void add_attributes(detail::pt2::ProgramFile& file, detail::pt2::Code& code);
@@ -149,6 +143,7 @@ class ProgramImpl : public ProgramModule {
   c10::Device device_of(const detail::pt2::Values& inputs) const;
   std::size_t graph_of_mode(bool evaluating) const;
   ProgramOutputs compute(std::vector<detail::pt2::GivenInput> given, bool evaluating, RunOne run);
+  void note_whole();
   at::Tensor chosen(const ProgramOutputs& outputs) const;
   Loss loss_of(const ProgramOutputs& outputs, std::int64_t rows) const;
 
@@ -156,6 +151,7 @@ class ProgramImpl : public ProgramModule {
   ProgramOptions options_;
   std::vector<std::string> unit_names_;
   std::vector<detail::pt2::NoUnit> not_units_;
+  bool noted_whole_ = false;
   std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
   std::vector<const torch::nn::Module*> parts_;  // all modules below
   detail::pt2::ProgramFile file_;                // what `write_program` writes again

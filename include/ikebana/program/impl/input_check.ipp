@@ -39,7 +39,7 @@ IKEBANA_INLINE InputCheck::Size InputCheck::size_of(const GraphSize& size,
 
 IKEBANA_INLINE InputCheck::InputCheck(const ProgramModel& model) {
   using Kind = GraphInput::Kind;
-  const auto is_argument = [](const GraphInput& input) {  // of forward; a constant is never given
+  const auto is_argument = [](const GraphInput& input) {
     return input.kind == Kind::User || input.kind == Kind::Constant;
   };
   const auto names =
@@ -48,8 +48,17 @@ IKEBANA_INLINE InputCheck::InputCheck(const ProgramModel& model) {
   std::size_t argument = 0;
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
     const GraphInput& input = model.inputs[i];
-    const std::string name = is_argument(input) ? names[argument++] : std::string();
-    if (input.kind != Kind::User) continue;
+    if (!is_argument(input)) continue;
+    const std::string& name = names[argument++];
+    const GraphArgument* in_graph =
+        i < model.graph.inputs.size() ? &model.graph.inputs[i] : nullptr;
+    InputSlot slot;
+    slot.name = name.empty() ? input.value : name;
+    slot.is_number = in_graph != nullptr && in_graph->kind.starts_with("as_sym");
+    slot.is_constant = input.kind == Kind::Constant;
+    if (slot.is_number) slot.kind = in_graph->kind;
+    if (slot.is_constant && in_graph != nullptr) slot.constant = in_graph->constant;
+    inputs_.push_back(std::move(slot));
     Expected expected;
     const auto found = model.graph.tensors.find(input.value);
     expected.is_known = found != model.graph.tensors.end();
@@ -58,31 +67,38 @@ IKEBANA_INLINE InputCheck::InputCheck(const ProgramModel& model) {
       for (const GraphSize& size : found->second.sizes)
         expected.sizes.push_back(size_of(size, model));
     }
-    const bool is_number =
-        i < model.graph.inputs.size() && model.graph.inputs[i].kind.starts_with("as_sym");
-    inputs_.push_back({name.empty() ? input.value : name, is_number});
     expected_.push_back(std::move(expected));
   }
 }
 
 IKEBANA_INLINE std::string InputCheck::listed() const {
-  const std::string text = pt2::listed(inputs_, [](const InputSlot& one) { return one.name; });
+  std::vector<InputSlot> free;
+  for (const InputSlot& slot : inputs_)
+    if (!slot.is_constant) free.push_back(slot);
+  const std::string text = pt2::listed(free, [](const InputSlot& one) { return one.name; });
   return text.empty() ? "nothing" : text;
 }
 
-/// The index of the input that a given value is for. Throws BadBatch if no input is meant.
-IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::size_t position,
+/// The index of the input that a given value is for. `position` is that of the next one without a
+/// name; a tensor is never for a constant. Throws BadBatch if no input is meant.
+IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::size_t& position,
                                                 const std::vector<GivenInput>& all) const {
-  if (given.name.empty() || (all.size() == 1 && inputs_.size() == 1)) {
-    if (position < inputs_.size()) return position;
+  const auto is_free = [](const InputSlot& slot) { return !slot.is_constant; };
+  const bool is_only =
+      all.size() == 1 && std::count_if(inputs_.begin(), inputs_.end(), is_free) == 1;
+  if (given.name.empty() || (is_only && given.value.isTensor())) {
+    while (position < inputs_.size() && inputs_[position].is_constant && given.value.isTensor())
+      ++position;
+    if (position < inputs_.size()) return position++;
   } else {
     for (std::size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i].name == given.name) return i;
   }
   std::string names;
   for (const GivenInput& one : all)
-    names += (names.empty() ? "" : ", ") +
-             (one.name.empty() ? "a tensor" : "`" + escaped(one.name) + "`");
+    names += (names.empty() ? "" : ", ") + (!one.name.empty()      ? "`" + escaped(one.name) + "`"
+                                            : one.value.isTensor() ? "a tensor"
+                                                                   : "a number");
   if (given.name.starts_with("field "))  // as clang before 18, which does not spell them
     throw BadBatch("Program: it takes " + listed() +
                    ", and this compiler does not tell names of fields. Give a map, a tuple, or use "
@@ -92,27 +108,58 @@ IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::si
                  "tuple.");
 }
 
+/// Throws BadBatch for another value than that which is in the graph.
+IKEBANA_INLINE void InputCheck::check_constant(const InputSlot& slot,
+                                               const c10::IValue& given) const {
+  const bool are_numbers = given.isScalar() && slot.constant.isScalar();
+  if (are_numbers && given.toScalar().toDouble() == slot.constant.toScalar().toDouble()) return;
+  throw BadBatch("Program: `" + slot.name + "` was " + c10::str(slot.constant) +
+                 " when the model was exported, which its graph cannot change, and " +
+                 (given.isTensor() ? "a tensor" : c10::str(given)) +
+                 " was given. Leave it out, or export the model with the other value.");
+}
+
+/// A number as the graph takes it. Throws BadBatch for one of another kind.
+IKEBANA_INLINE c10::IValue InputCheck::number(const InputSlot& slot, const c10::IValue& given) {
+  const bool takes_fractions = slot.kind == "as_sym_float",
+             takes_flags = slot.kind == "as_sym_bool";
+  if (takes_fractions && given.isInt()) return static_cast<double>(given.toInt());
+  if (takes_fractions ? given.isDouble() : takes_flags ? given.isBool() : given.isInt())
+    return given;
+  throw BadBatch("Program: `" + slot.name + "` is a " +
+                 (takes_fractions ? "double"
+                  : takes_flags   ? "bool"
+                                  : "whole number") +
+                 ", and " + c10::str(given) +
+                 " was given. Give it what the model was exported with.");
+}
+
 IKEBANA_INLINE Values InputCheck::arranged(std::vector<GivenInput> given) const {
-  Values values(inputs_.size());
+  std::vector<c10::IValue> values(inputs_.size());
   std::size_t position = 0;
   for (GivenInput& one : given) {
     const std::size_t place = place_of(one, position, given);
-    if (one.name.empty()) ++position;
+    const InputSlot& slot = inputs_[place];
     if (!values[place].isNone())
-      throw BadBatch("Program: `" + inputs_[place].name +
+      throw BadBatch("Program: `" + slot.name +
                      "` is given twice. Give each input once, by name or by position.");
-    if (one.value.isTensor() == inputs_[place].is_number)
-      throw BadBatch("Program: `" + inputs_[place].name + "` is a " +
-                     (inputs_[place].is_number ? "number, and a tensor" : "tensor, and a number") +
+    if (slot.is_constant) check_constant(slot, one.value);
+    else if (one.value.isTensor() == slot.is_number)
+      throw BadBatch("Program: `" + slot.name + "` is a " +
+                     (slot.is_number ? "number, and a tensor" : "tensor, and a number") +
                      " was given. Give it what the model was exported with.");
-    values[place] = one.value;
+    values[place] = slot.is_number ? number(slot, one.value) : one.value;
   }
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i].isNone() || (values[i].isTensor() && !values[i].toTensor().defined()))
+    if (!inputs_[i].is_constant &&
+        (values[i].isNone() || (values[i].isTensor() && !values[i].toTensor().defined())))
       throw BadBatch("Program: `" + inputs_[i].name + "` is missing; it takes " + listed() +
                      ". Give all of them.");
   check(values);
-  return values;
+  Values arranged;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!inputs_[i].is_constant) arranged.push_back(std::move(values[i]));
+  return arranged;
 }
 
 IKEBANA_INLINE void InputCheck::check_size(std::size_t input, std::size_t dim, std::int64_t given,

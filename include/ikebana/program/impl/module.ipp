@@ -9,23 +9,7 @@
 #include <ikebana/program/save.hpp>
 #include <ostream>
 
-namespace ikebana::detail {
-
-IKEBANA_INLINE std::string program_name(const std::string& path) {
-  std::string name;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const std::size_t end = path.find("\"]", i);
-    if (path.compare(i, 2, "[\"") == 0 && end != std::string::npos) {
-      name += (name.empty() ? "" : ".") + path.substr(i + 2, end - i - 2);
-      i = end + 1;
-    } else {
-      name += path[i] == '<' ? '[' : path[i] == '>' ? ']' : path[i];
-    }
-  }
-  return name;
-}
-
-namespace pt2 {
+namespace ikebana::detail::pt2 {
 
 /// Values as units take them.
 IKEBANA_INLINE ProgramValues to_unit(Values values) {
@@ -54,8 +38,7 @@ IKEBANA_INLINE Values no_units(std::size_t, Values) {
   throw Error("Program: a unit has a unit. Report this as a defect of ikebana.");
 }
 
-}  // namespace pt2
-}  // namespace ikebana::detail
+}  // namespace ikebana::detail::pt2
 
 namespace ikebana {
 
@@ -276,6 +259,35 @@ IKEBANA_INLINE std::size_t ProgramImpl::graph_of_mode(bool evaluating) const {
   return 0;
 }
 
+/// The results of the root: its outputs, numbers as tensors, and what is written to buffers.
+IKEBANA_INLINE std::vector<at::Tensor> results_of(detail::pt2::Interpreter& interpreter,
+                                                  const detail::pt2::Plan& plan) {
+  std::vector<at::Tensor> results;
+  for (const detail::pt2::Operand& output : plan.outputs) {
+    const c10::IValue value = interpreter.value(output);
+    const at::ScalarType dtype = value.isInt()    ? at::kLong
+                                 : value.isBool() ? at::kBool
+                                                  : at::kDouble;
+    if (value.isTensor()) results.push_back(value.toTensor());
+    else if (value.isScalar()) results.push_back(at::scalar_tensor(value.toScalar(), dtype));
+    else results.emplace_back();
+  }
+  for (const detail::pt2::WriteBack& back : plan.write_backs)
+    results.push_back(interpreter.value(back.value).toTensor());
+  return results;
+}
+
+IKEBANA_INLINE ProgramValues ProgramImpl::forward(const ProgramValues& inputs) {
+  using namespace detail::pt2;
+  const Code& code = code_->graphs.at(inputs.graph);
+  Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
+                          no_units);
+  interpreter.run(from_unit(inputs, code.plan.root.input_is_number));
+  ProgramValues results;
+  results.tensors = results_of(interpreter, code.plan);
+  return results;
+}
+
 IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::GivenInput> given,
                                                    bool evaluating, RunOne run) {
   using namespace detail::pt2;
@@ -283,35 +295,48 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   const Code& code = code_->graphs[graph];
   Values inputs = code.inputs.arranged(std::move(given));
   place_constants(device_of(inputs));
+  const auto crossing = [&](Values values, std::size_t call) {
+    ProgramValues to = to_unit(std::move(values));
+    to.graph = graph, to.call = call;
+    return to;
+  };
   const auto run_unit = [&](std::size_t call, Values values) {  // the interpreter refers to it
-    ProgramValues crossing = to_unit(std::move(values));
-    crossing.graph = graph;
-    crossing.call = call;
-    return from_unit(run(calls_[graph][call], std::move(crossing)),
+    return from_unit(run(&calls_[graph][call], crossing(std::move(values), call)),
                      code.plan.units[call].piece.output_is_number);
   };
-  Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
-                          run_unit);
-  interpreter.run(std::move(inputs));
-  for (const WriteBack& back : code.plan.write_backs) {
+  std::vector<at::Tensor> results;
+  if (unit_names_.empty()) {
+    results = run(nullptr, crossing(std::move(inputs), 0)).tensors;
+  } else {
+    Interpreter interpreter(code.plan.root, code.plan.scopes, code.attributes, code_->device,
+                            run_unit);
+    interpreter.run(std::move(inputs));
+    results = results_of(interpreter, code.plan);
+  }
+  const std::size_t count = code.plan.outputs.size();
+  for (std::size_t i = 0; i < code.plan.write_backs.size(); ++i) {
+    const WriteBack& back = code.plan.write_backs[i];
     if (back.only_training && !back.owner->is_training()) continue;
     const at::NoGradGuard no_grad;  // backward has copies of the former values
-    (*code.attributes[back.attribute])
-        .variable_data()
-        .copy_(interpreter.value(back.value).toTensor());
+    (*code.attributes[back.attribute]).variable_data().copy_(results[count + i]);
   }
   ProgramOutputs outputs;
-  for (std::size_t i = 0; i < code.plan.outputs.size(); ++i) {
-    const c10::IValue value = interpreter.value(code.plan.outputs[i]);
-    if (value.isTensor()) outputs.push_back({code.output_names[i], value.toTensor()});
-    else if (value.isScalar())
-      outputs.push_back(
-          {code.output_names[i],
-           at::scalar_tensor(value.toScalar(), at::TensorOptions(value.isInt()    ? at::kLong
-                                                                 : value.isBool() ? at::kBool
-                                                                                  : at::kDouble))});
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    if (results[i].defined()) outputs.push_back({code.output_names[i], std::move(results[i])});
   return outputs;
+}
+
+/// Says once that policies find no units; nothing if that was asked for.
+IKEBANA_INLINE void ProgramImpl::note_whole() {
+  if (std::exchange(noted_whole_, true) || options_.units == "none") return;
+  std::string reasons;
+  for (const auto& [path, reason] : not_units_) reasons += "\n  `" + path + "`: " + reason + ".";
+  if (reasons.empty()) reasons = " No class of modules occurs several times.";
+  TORCH_WARN(
+      "Program: it has no units, so policies such as Checkpoint and Shard<FSDP> treat it as "
+      "one.",
+      reasons,
+      "\nName modules, as load_program(path, {.units = \"*\"}), or say {.units = \"none\"}.");
 }
 
 IKEBANA_INLINE at::Tensor ProgramImpl::chosen(const ProgramOutputs& outputs) const {

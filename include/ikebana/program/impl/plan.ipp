@@ -73,7 +73,10 @@ class PlanMaker {
       : graph_(std::move(graph)), order_(std::move(order)) {}
 
   Plan run() {
-    for (Slot slot : graph_.inputs) plan_.root.inputs.push_back(root_.local(false, slot));
+    for (Slot slot : graph_.inputs) {
+      plan_.root.inputs.push_back(root_.local(false, slot));
+      plan_.root.input_is_number.push_back(graph_.values[slot].is_number);
+    }
     find_users();
     for (std::size_t i = 0; i < order_.size(); ++i)
       if (order_[i].unit.empty())
