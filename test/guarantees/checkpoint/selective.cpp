@@ -28,7 +28,8 @@ Trace trained_by(auto word, const Body& body, const BenchImpl::After& after = no
   Trainer<Bench, SGD, Word> trainer(bench({Work(body), Work(body)}, after), SGD{.lr = 0.05}, word);
   return three_steps_of(trainer);
 }
-void same_bits_by(const Checkpoint<Selective>& word, const std::string& name, const Body& body,
+template <class How>
+void same_bits_by(const Checkpoint<How>& word, const std::string& name, const Body& body,
                   const BenchImpl::After& after = no_after) {
   INFO(name);
   auto without = trained_by(Checkpoint<Off>{}, body, after);
@@ -86,9 +87,11 @@ TEST_CASE("selective: no form of attention is recomputed") {
 
 TEST_CASE("selective: writes into a kept output change no bit") {
   auto check = [](const Writing& what) {
-    same_bits_by({}, what.name, what.body, what.after);
-    same_bits_by({.keep = everything}, what.name + ", everything kept", what.body, what.after);
-    same_bits_by({.keep = nothing}, what.name + ", nothing kept", what.body, what.after);
+    same_bits_by(Checkpoint<Selective>{}, what.name, what.body, what.after);
+    same_bits_by(Checkpoint<Selective>{.keep = everything}, what.name + ", everything kept",
+                 what.body, what.after);
+    same_bits_by(Checkpoint<Selective>{.keep = nothing}, what.name + ", nothing kept", what.body,
+                 what.after);
   };
   for (const auto& what : writings) check(what);
   for (const auto& what : writings_with_others) check(what);
@@ -101,8 +104,9 @@ TEST_CASE("selective: a retained graph recomputes from the same kept outputs") {
     y = y + once.sin() * x + again.cos();
   };
   auto check = [&](const Writing& what) {
-    same_bits_by({}, what.name, what.body, twice);
-    same_bits_by({.keep = everything}, what.name + ", everything kept", what.body, twice);
+    same_bits_by(Checkpoint<Selective>{}, what.name, what.body, twice);
+    same_bits_by(Checkpoint<Selective>{.keep = everything}, what.name + ", everything kept",
+                 what.body, twice);
   };
   for (const auto& what : writings) check(what);
   for (const auto& what : writings_with_others) check(what);
@@ -110,9 +114,12 @@ TEST_CASE("selective: a retained graph recomputes from the same kept outputs") {
 
 TEST_CASE("selective: attention, convolutions and random numbers after them have the same bits") {
   for (const auto& what : heavy) {
-    same_bits_by({}, what.name, what.body);
-    same_bits_by({.keep = everything}, what.name + ", everything kept", what.body);
-    same_bits_by({.keep = operators({"aten::native_dropout", "aten::bernoulli", "aten::tanh"})},
+    same_bits_by(Checkpoint<Full>{}, what.name + ", by Full", what.body);
+    same_bits_by(Checkpoint<Selective>{}, what.name, what.body);
+    same_bits_by(Checkpoint<Selective>{.keep = everything}, what.name + ", everything kept",
+                 what.body);
+    same_bits_by(Checkpoint<Selective>{.keep = operators({"aten::native_dropout", "aten::bernoulli",
+                                                          "aten::tanh"})},
                  what.name + ", random numbers kept", what.body);
   }
 }

@@ -130,6 +130,14 @@ inline const Writing heavy[] = {
        auto y = std::get<0>(at::native_dropout(at::tanh(x * w.weight), 0.4, true));
        return at::dropout(at::sin(y) + at::bernoulli(at::sigmoid(x)), 0.4, true);
      }},
+    {"random numbers that autograd saves before they are drawn, at the end",
+     [](auto& w, auto x) { return at::rrelu(at::mm(x, square(w)), 0.1, 0.3, true); }},
+    {"random numbers that autograd saves before they are drawn, and others after them",
+     [](auto& w, auto x) {
+       auto y = at::rrelu(at::tanh(x * w.weight), 0.1, 0.3, true);
+       auto z = y * 2;
+       return at::dropout(at::rrelu_(z, 0.1, 0.3, true), 0.4, true).sin();
+     }},
     {"a product and dropout after it",
      [](auto& w, auto x) { return at::dropout(at::mm(x, square(w)).tanh(), 0.4, true); }},
 };

@@ -41,6 +41,8 @@ class CompareDraws : public bridge::OperatorMode {
   /// Thrown at first: recompute again. No std::exception, so that a model's handlers do not catch
   /// it.
   struct Again {};
+  /// Thrown when autograd has saved all that it saved in forward: the recompute ends. As well.
+  struct AllSaved {};
 
   explicit CompareDraws(bool last_attempt) : is_last_(last_attempt) {}
 
@@ -48,10 +50,17 @@ class CompareDraws : public bridge::OperatorMode {
                   const std::string& unit);
   /// Called if the operator's numbers are kept from forward, and were not drawn.
   void is_kept() { kept_ = true; }
+  /// Ends the recompute by AllSaved: at once, or after the operator that is drawing, which may
+  /// write to a tensor that autograd has saved. `rrelu` draws its noise so.
+  void end() {
+    if (!is_drawing_) throw AllSaved();
+    ends_ = true;
+  }
 
   IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
 
  private:
+  RandomCall computed(bridge::OperatorCall& call);
   [[noreturn]] void refuse(const char* device) const;
   [[noreturn]] void refuse_new_draw(const bridge::OperatorCall& call) const;
 
@@ -59,7 +68,7 @@ class CompareDraws : public bridge::OperatorMode {
   const std::vector<RandomCall>* draws_ = nullptr;
   const std::string* unit_ = nullptr;
   std::size_t next_ = 0;  // index in the draws of forward
-  bool is_last_, kept_ = false;
+  bool is_last_, kept_ = false, is_drawing_ = false, ends_ = false;
 };
 
 }  // namespace ikebana::detail

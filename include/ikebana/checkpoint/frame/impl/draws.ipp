@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/checkpoint/frame/draws.hpp>
+#include <ikebana/detail/flag_scope.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {
@@ -30,13 +31,22 @@ IKEBANA_INLINE void CompareDraws::begin_unit(const bridge::RngAutocastState& sta
   next_ = 0;
 }
 
+IKEBANA_INLINE RandomCall CompareDraws::computed(bridge::OperatorCall& call) {
+  const FlagScope drawing(is_drawing_);
+  return computed_draw(call, *state_);
+}
+
 IKEBANA_INLINE void CompareDraws::call(bridge::OperatorCall& call) {
   kept_ = false;
-  const RandomCall now = computed_draw(call, *state_);
+  const RandomCall now = computed(call);
   const bool is_new = next_ == draws_->size();
   const RandomCall& forward = is_new ? now : (*draws_)[next_++];
   const bridge::RngSet differ = now.before.differ(forward.before) | now.after.differ(forward.after);
-  if (kept_ || !forward.from.any() || (!is_new && !(forward.from & differ).any())) return;
+  const bool is_same = kept_ || !forward.from.any() || (!is_new && !(forward.from & differ).any());
+  if (is_same) {
+    if (ends_) throw AllSaved();
+    return;
+  }
   if (!is_last_) throw Again();
   if (is_new) refuse_new_draw(call);
   refuse((forward.from & differ).cpu ? "CPU" : "device");

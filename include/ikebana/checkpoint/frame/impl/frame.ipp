@@ -127,7 +127,6 @@ struct Frame::SlotHooks : torch::autograd::SavedVariableHooks {
 /// The hooks during a recompute: collects the tensors of the slots, and stops the recompute by an
 /// exception when it has them all.
 struct Frame::FillSlots : bridge::SavedTensorHooks {
-  struct AllFilled {};  // not a std::exception, so that a model's handlers do not catch it
   struct Hooks : torch::autograd::SavedVariableHooks {
     FillSlots* fill;
     at::Tensor saved;
@@ -137,7 +136,7 @@ struct Frame::FillSlots : bridge::SavedTensorHooks {
       Frame& owner = *fill->frame;
       if (fill->tensors.size() == owner.slots_.size()) return;  // only if the recompute goes on
       owner.slots_.fill(fill->tensors, saved, owner.name());
-      if (fill->tensors.size() == owner.slots_.size() && !owner.goes_on()) throw AllFilled{};
+      if (fill->tensors.size() == owner.slots_.size() && !owner.goes_on()) fill->draws.end();
     }
     at::Tensor call_unpack_hook() override { return saved; }
   };
@@ -248,7 +247,7 @@ IKEBANA_INLINE std::optional<Frame::Tensors> Frame::saved_by_units(
   FillSlots fill(this, last_attempt);
   try {
     run_units(inputs, fill, results);
-  } catch (const FillSlots::AllFilled&) {
+  } catch (const CompareDraws::AllSaved&) {
   } catch (const CompareDraws::Again&) {
     return {};
   }
