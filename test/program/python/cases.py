@@ -10,6 +10,7 @@ from typing import Any, Callable
 import models
 import torch
 import torch.nn.functional as F
+import unusual_models as unusual
 from torch.export import Dim
 
 ROWS = Dim("rows", min=2, max=4096)
@@ -64,8 +65,9 @@ def images(rows, size, classes, channels=3):
     return {"images": numbers(rows, channels, size, size), "target": below(classes, rows)}
 
 
-def pixels(rows, size, classes):
-    return {"images": numbers(rows, 3, size, size), "target": below(classes, rows, size, size)}
+def pixels(rows, size, classes, channels=3):
+    return {"images": numbers(rows, channels, size, size),
+            "target": below(classes, rows, size, size)}
 
 
 def clicks(rows):
@@ -123,6 +125,20 @@ CASES = {
     "windowed": Case(
         models.Windowed, lambda: {"x": numbers(8, 11, 8), "target": below(3, 8)}, "cross_entropy",
         [{0: ROWS, 1: Dim("length", min=5, max=64)}], long=True),
+    "spectral": Case(unusual.Spectral, lambda: {"input": numbers(8, 16), "target": below(4, 8)}, "cross_entropy",
+                     in_order(1), long=True),
+    "wave": Case(unusual.Wave, lambda: {"x": numbers(8, 1, 20), "target": numbers(8, 1, 20)}, "mse",
+                 in_order(1), long=True),
+    "quantized": Case(unusual.VectorQuantized, lambda: {"x": numbers(8, 8)}, INSIDE, in_order(1),
+                      half=False, long=True),
+    "noisy": Case(unusual.Noisy, lambda: columns(8, 16, 4), "cross_entropy", in_order(1),
+                  half=False, long=True),
+    "complex": Case(unusual.Complex, lambda: {"x": numbers(8, 6, 8), "target": below(3, 8, 6)},
+                    "cross_entropy.last", in_order(1), half=False, long=True),
+    "shifted": Case(unusual.Shifted, lambda: {"x": numbers(8, 4, 4, 8), "target": below(5, 8)},
+                    "cross_entropy", in_order(1), half=False, long=True),
+    "warped": Case(unusual.Warped, lambda: pixels(8, 8, 3, 1), "cross_entropy",
+                   in_order(1), half=False, long=True),
     "normed": Case(models.Normed, lambda: columns(8, 16, 4), "cross_entropy", in_order(1)),
     "decomposed": Case(models.Normed, lambda: columns(8, 16, 4), "cross_entropy", in_order(1),
                        decomposed=True),
