@@ -132,24 +132,42 @@ void each(F&& f) {
   }
 }
 
+/// True if this LibTorch is of Python's version, so that it has Python's bits.
+bool has_same_version(const Case& one) { return one.metadata.at("torch") == TORCH_VERSION; }
+
+/// True for the bits of Python. A LibTorch of another version may round otherwise: then true for
+/// what is this close.
+bool is_reached(const Case& one, const at::Tensor& found, const at::Tensor& expected,
+                double closeness = 1e-4) {
+  if (has_same_version(one)) return test::same_bits(found, expected);
+  return at::allclose(found, expected, closeness, closeness);
+}
+bool is_reached(const Case& one, double found, const at::Tensor& expected,
+                double closeness = 1e-4) {
+  return is_reached(one, at::scalar_tensor(found, at::kDouble), expected, closeness);
+}
+
 /// Trains on all batches, and compares each loss, weight and buffer with Python's.
 template <class T>
 void trains_as_python(T& trainer, const Case& one, const std::string& prefix) {
+  const bool is_half = prefix == "half.";
   one.seed("training");
   const at::Tensor losses = one.file.at(prefix + "losses");
   for (std::size_t step = 0; step < one.batches.size(); ++step) {
     CAPTURE(step);
     const double loss = trainer.step(one.batches[step]).loss();
-    const double expected = losses[static_cast<std::int64_t>(step)].item<double>();
-    CHECK(loss == expected);
-    if (loss != expected) return;
+    const bool is_same =
+        is_reached(one, loss, losses[static_cast<std::int64_t>(step)], is_half ? 1e-2 : 1e-4);
+    CHECK_MESSAGE(is_same, loss);
+    if (!is_same) return;
   }
+  if (is_half && !has_same_version(one)) return;
   StateDict found;
   for (const auto& p : trainer.model()->named_parameters()) found[p.key()] = p.value().detach();
   for (const auto& b : trainer.model()->named_buffers()) found[b.key()] = b.value();
   for (const auto& [name, value] : part(one.file, prefix + "final.")) {
     CAPTURE(name);
-    CHECK(test::same_bits(found[name], value));
+    CHECK(is_reached(one, found[name], value));
   }
 }
 
@@ -163,9 +181,9 @@ TEST_CASE("programs train and are evaluated, before and after it, to the bit as 
   each([](const Case& one) {
     Trainer trainer{one.program(), one.objective, one.adamw};
     const at::Tensor expected = one.file.at("evaluations");
-    CHECK(evaluated(trainer, one) == expected[0].item<double>());
+    CHECK(is_reached(one, evaluated(trainer, one), expected[0]));
     trains_as_python(trainer, one, "");
-    CHECK(evaluated(trainer, one) == expected[1].item<double>());
+    CHECK(is_reached(one, evaluated(trainer, one), expected[1]));
     export_program(trainer.model(), folder() / (one.name + ".trained.pt2"));  // Python reads it
   });
 }
@@ -183,9 +201,9 @@ TEST_CASE("programs with a graph of training alone are evaluated by it, to the b
   each([](const Case& one) {
     if (!std::filesystem::exists(folder() / (one.name + ".train.pt2"))) return;
     Trainer trainer{one.program(".train"), one.objective, one.adamw};
-    CHECK(evaluated(trainer, one) == one.file.at("evaluations")[0].item<double>());
+    CHECK(is_reached(one, evaluated(trainer, one), one.file.at("evaluations")[0]));
     trains_as_python(trainer, one, "");
-    CHECK(evaluated(trainer, one) == one.file.at("evaluations")[1].item<double>());
+    CHECK(is_reached(one, evaluated(trainer, one), one.file.at("evaluations")[1]));
   });
 }
 
@@ -214,7 +232,7 @@ TEST_CASE("programs take the library's objectives, and batches with a name for t
   for (std::size_t step = 0; step < 5; ++step) {
     const Batch& batch = found->batches[step];
     const double loss = trainer.step(Rows{batch.at("tokens"), batch.at("target")}).loss();
-    CHECK(loss == found->file.at("losses")[static_cast<std::int64_t>(step)].item<double>());
+    CHECK(is_reached(*found, loss, found->file.at("losses")[static_cast<std::int64_t>(step)]));
   }
 }
 
