@@ -1,7 +1,5 @@
 // Trainers are exported as they evaluate: with averages, casts and layouts of their recipes.
-#if __has_include(<torch/nativert/ModelRunnerHandle.h>)
-#include <torch/nativert/ModelRunnerHandle.h>
-
+// load_program runs what was written.
 #include <ikebana.hpp>
 #include <ikebana/program.hpp>
 
@@ -78,9 +76,10 @@ void check(const Policies&... policies) {
   steps(trainer), steps(other);
   export_program(trainer, data, path,
                  {{{"input", 0, "rows"}, {"input", 2, "height", 5}, {"input", 3, "width", 5}}});
-  torch::nativert::ModelRunnerHandle runner(path.string(), "model");
   for (const Images& one : {data, more}) {
-    const at::Tensor result = runner.run({one.input}, {}).toTensor();
+    Program program = load_program(path);
+    const at::NoGradGuard no_grad;
+    const at::Tensor result = program->forward(one.input);
     INFO(trainer.describe());
     CHECK(test::worst_relative({result}, {trainer.predict(one)}) <= 1e-6);
   }
@@ -116,11 +115,9 @@ TEST_CASE("export_program: inputs and outputs have the names of structs and maps
   const auto done =
       export_program(pair, Given{x, x + 1}, path, {{{"left", 0, "rows"}, {"right", 0, "rows"}}});
   CHECK(done.nodes == 2);
-  torch::nativert::ModelRunnerHandle runner(path.string(), "model");
-  const auto made = runner.run({}, {{"left", x}, {"right", x}}).toGenericDict();
-  CHECK(test::same_bits(made.at("sum").toTensor(), x + x));
-  CHECK(test::same_bits(made.at("halves").toListRef()[1].toTensor(), x.narrow(1, 2, 2)));
+  const ProgramOutputs made = load_program(path)->outputs(plain, Given{x, x});
+  CHECK(same_bits(made.at("sum"), x + x));
+  CHECK(same_bits(made.at("halves[1]"), x.narrow(1, 2, 2)));
 }
 
 }  // namespace test::program_trainers
-#endif
