@@ -10,7 +10,7 @@ from tree import Bound
 # Lists what is thrown and is no error of a user's: (header, what is thrown) and why.
 INTERNAL = {
     ("checkpoint/frame/draws.hpp", "Again"): "ends a recompute, which is then made again",
-    ("checkpoint/frame/frame.hpp", "AllFilled"): "ends a recompute when all tensors are there",
+    ("checkpoint/frame/draws.hpp", "AllSaved"): "ends a recompute when all tensors are there",
     ("core/transaction.hpp", "AllRanksEnded"): "ends the loop over steps on all ranks alike",
     ("core/transaction.hpp", "DryStepEnded"): "ends the step that an estimate makes",
     ("core/guard.hpp", "Classes"): "throws an error again, with what was not put back behind it",

@@ -113,7 +113,7 @@ TEST_CASE("selective: a retained graph recomputes from the same kept outputs") {
 }
 
 TEST_CASE("selective: attention, convolutions and random numbers after them have the same bits") {
-  for (const auto& what : heavy) {
+  auto check = [](const Writing& what) {
     same_bits_by(Checkpoint<Full>{}, what.name + ", by Full", what.body);
     same_bits_by(Checkpoint<Selective>{}, what.name, what.body);
     same_bits_by(Checkpoint<Selective>{.keep = everything}, what.name + ", everything kept",
@@ -121,7 +121,9 @@ TEST_CASE("selective: attention, convolutions and random numbers after them have
     same_bits_by(Checkpoint<Selective>{.keep = operators({"aten::native_dropout", "aten::bernoulli",
                                                           "aten::tanh"})},
                  what.name + ", random numbers kept", what.body);
-  }
+  };
+  for (const auto& what : heavy) check(what);
+  for (const auto& what : drawing) check(what);
 }
 
 TEST_CASE("selective: any rule keeps the bits, in every precision and model") {

@@ -125,6 +125,10 @@ inline const Writing heavy[] = {
        auto kernel = w.weight.narrow(0, 0, 3).view({1, 1, 3}) * 0.5;
        return at::conv1d(x.unsqueeze(1), kernel, {}, 1, "same").squeeze(1).tanh() + x;
      }},
+};
+
+/// Random numbers.
+inline const Writing drawing[] = {
     {"random numbers from an operator that writes into nothing",
      [](auto& w, auto x) {
        auto y = std::get<0>(at::native_dropout(at::tanh(x * w.weight), 0.4, true));

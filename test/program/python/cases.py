@@ -125,8 +125,9 @@ CASES = {
     "windowed": Case(
         models.Windowed, lambda: {"x": numbers(8, 11, 8), "target": below(3, 8)}, "cross_entropy",
         [{0: ROWS, 1: Dim("length", min=5, max=64)}], long=True),
-    "spectral": Case(unusual.Spectral, lambda: {"input": numbers(8, 16), "target": below(4, 8)}, "cross_entropy",
-                     in_order(1), long=True),
+    "spectral": Case(
+        unusual.Spectral, lambda: {"input": numbers(8, 16), "target": below(4, 8)},
+        "cross_entropy", in_order(1), long=True),
     "wave": Case(unusual.Wave, lambda: {"x": numbers(8, 1, 20), "target": numbers(8, 1, 20)}, "mse",
                  in_order(1), long=True),
     "quantized": Case(unusual.VectorQuantized, lambda: {"x": numbers(8, 8)}, INSIDE, in_order(1),
