@@ -19,7 +19,7 @@ Python reads the file by torch.export.pt2_archive._package.load_pt2(path).export
 The graph of the mode that the model is in is exported as its parts stand, so a batch norm that you
 put into eval() in a model in train() stays frozen; the other by train() or eval() of the model. The
 examples decide what is burnt in: every size that dynamic_shapes does not name, Python numbers, and
-branches on values. They are detached. By default both graphs are run on the examples and compared
+branches on them. They are detached. By default both graphs are run on the examples and compared
 with the model, outputs and gradients, on a copy of the weights; --no-check leaves that out.
 
 Needs a Python with torch 2.9 or newer; that of 2.8 writes the weights as pickles.
@@ -35,6 +35,7 @@ import random
 import re
 import sys
 import tempfile
+import traceback
 import warnings
 
 import torch
@@ -196,16 +197,17 @@ def refuse_changes(model, before):
 
 
 def exported(model, args, kwargs, options):
-    mode = mode_of(model)
     try:
         return torch.export.export(model, args, kwargs, **options)
     except Exception as error:  # of torch.export, torch.fx, TorchDynamo and the model
-        why = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-        why = why or [type(error).__name__]
+        why = [line.strip() for line in str(error).splitlines() if line.strip()]
         fixes = [line for line in why[3:] if re.match(r"\w+ = \S|Suggested", line)]
-        shown = "\n  ".join(why[:3] + fixes)
+        lines = [f"at {at.filename}, line {at.lineno}: {at.line}"  # outside of torch
+                 for at in traceback.extract_tb(error.__traceback__)[1:]
+                 if not at.filename.startswith((os.path.dirname(torch.__file__), "<"))]
+        shown = "\n  ".join(why[:3] + fixes + lines[-1:]) or type(error).__name__
         raise Refused(
-            f"torch.export cannot export the model in {mode}():\n  {shown}\n"
+            f"torch.export cannot export the model in {mode_of(model)}():\n  {shown}\n"
             "See docs/programs.md, or torch.export.draft_export for all reasons at once"
         ) from error
 

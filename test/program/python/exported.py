@@ -69,6 +69,12 @@ def counts_in_python(net, y):
     return y * net.calls
 
 
+def decides(net, y):
+    if y.sum() > 0:
+        return y * 2
+    return y
+
+
 def empty_region(net, y):
     with torch.no_grad():
         z = y * 2
@@ -107,6 +113,7 @@ def refused():
     expect("has made or changed `extra`", Net(grows))
     expect("do not change its mode", StaysInTraining())
     expect("torch.export cannot export the model in train()", Net(), (X[:, :3],))
+    expect("exported.py, line 73: if y.sum() > 0", Net(decides))
     expect("torch cannot read what it has written", Net(empty_region))
     flat = Net()
     torch.nn.utils.vector_to_parameters(torch.zeros(72), flat.parameters())
