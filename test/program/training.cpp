@@ -4,8 +4,11 @@
 
 namespace program {
 
-/// True if this LibTorch is of Python's version, so that it has Python's bits.
-bool has_same_version(const Case& one) { return one.metadata.at("torch") == TORCH_VERSION; }
+/// True if this LibTorch is of Python's version, so that it has Python's bits. A build may add to
+/// the version, as `+cpu`.
+bool has_same_version(const Case& one) {
+  return std::string_view(TORCH_VERSION).starts_with(one.metadata.at("torch"));
+}
 
 /// True for the bits of Python. A LibTorch of another version may round otherwise: then true for
 /// what is this close.

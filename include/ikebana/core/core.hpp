@@ -45,6 +45,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   using Handle = detail::handle_of_t<Model>;
   /// True for a recipe that runs on one rank: the exchanges of ranks are not compiled then.
   static constexpr bool one_rank = Mechanisms<RecipeT>::one_rank;
+  /// True for a recipe with a policy that works unit by unit.
+  static constexpr bool per_unit = Mechanisms<RecipeT>::per_unit;
   /// True for a recipe that may make a step again with more microbatches.
   static constexpr bool fits_memory =
       std::decay_t<decltype(std::declval<Mechanisms<RecipeT>&>().accumulate)>::fits_memory;

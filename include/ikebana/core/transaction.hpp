@@ -97,7 +97,7 @@ class Transaction {
     settle_finite_checks(gradients, core_.step.deferred);
     check_rate();
     core_.update.begin(core_.mechanisms.optimizer, masters, gradients);
-    if constexpr (std::decay_t<decltype(core_.mechanisms)>::per_unit)
+    if constexpr (Core::per_unit)
       if (core_.step.is_first() && !core_.step.unit_was_run) refuse_no_unit();
   }
   /// Calls the optimizer's update, unless the host knows that the step is rejected; on a device,

@@ -51,6 +51,9 @@ void put_tensors(T& value, const std::vector<at::Tensor>& tensors) {
   for_each_tensor(value, [&](at::Tensor& t) { t = tensors.at(i++); });
 }
 
+/// Joins the path of a value and the name of its part: `batch.input`, `masks[2]`.
+std::string path_of_part(const std::string& path, const std::string& part);
+
 /// Does what `for_each_tensor` does, and passes each tensor's path: `input`, `masks[2]`,
 /// `<1>.target`.
 template <class T, class F>
@@ -59,9 +62,7 @@ void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
     f(value, path.empty() ? std::string("tensor") : path);
   } else if constexpr (may_hold_tensors<std::remove_const_t<T>>) {
     for_each_part(value, [&](auto& part, auto&& name) {
-      std::string own = name();
-      bool dot = !path.empty() && !own.empty() && own[0] != '[' && own[0] != '<';
-      for_each_named_tensor(part, f, path + (dot ? "." : "") + own);
+      for_each_named_tensor(part, f, path_of_part(path, name()));
     });
   }
 }

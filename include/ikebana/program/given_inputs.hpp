@@ -2,16 +2,14 @@
 // Takes apart what the forward of a program is given: its tensors and numbers, with their names.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/program/input_check.hpp>
-#include <string_view>
 
 namespace ikebana::detail::pt2 {
 
 template <class T>
 using IsNumber = std::bool_constant<std::is_arithmetic_v<T> && !std::is_same_v<T, char>>;
-/// True if values of this type may hold numbers; texts hold none.
+/// True if values of this type may hold numbers; not the characters of a text.
 template <class T>
-inline constexpr bool may_hold_numbers =
-    !std::is_convertible_v<T, std::string_view> && any_inside<IsNumber, T>();
+inline constexpr bool may_hold_numbers = any_inside<IsNumber, T>();
 
 /// True for what a program may be given: tensors, or a number.
 template <class T>
@@ -31,9 +29,7 @@ void for_each_program_input(const T& value, const std::string& path, F&& f) {
     for_each_tensor(value, [&](const at::Tensor& tensor) { f(c10::IValue(tensor), path); });
   else if constexpr (may_hold_tensors<T> || may_hold_numbers<T>)
     for_each_part(value, [&](const auto& part, auto&& name) {
-      const std::string own = name();
-      const bool dot = !path.empty() && !own.empty() && own[0] != '[' && own[0] != '<';
-      for_each_program_input(part, path + (dot ? "." : "") + own, f);
+      for_each_program_input(part, path_of_part(path, name()), f);
     });
 }
 

@@ -8,8 +8,7 @@ namespace ikebana::detail::pt2 {
 /// One argument of a program's forward.
 struct InputSlot {
   std::string name;
-  bool is_number = false;
-  std::string kind;           ///< of a number: `as_sym_int`
+  std::string number;         ///< the kind of a number, `as_sym_int`; empty for a tensor
   bool is_constant = false;   ///< it is in the graph, as it was when the model was exported
   c10::IValue constant = {};  ///< its value then
 };
@@ -52,8 +51,8 @@ class InputCheck {
 
   Size size_of(const GraphSize& size, const ProgramModel& model);
   void check(const Values& values) const;
-  static c10::IValue number(const InputSlot& slot, const c10::IValue& given);
-  void check_constant(const InputSlot& slot, const c10::IValue& given) const;
+  static c10::IValue number_for(const InputSlot& slot, const c10::IValue& given);
+  static void check_constant(const InputSlot& slot, const c10::IValue& given);
   void check_size(std::size_t input, std::size_t dim, std::int64_t given,
                   std::vector<std::int64_t>& symbols) const;
   std::size_t place_of(const GivenInput& given, std::size_t& position,

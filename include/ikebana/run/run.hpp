@@ -25,8 +25,7 @@ template <class Core>
 class Run {
  public:
   /// True if the recipe has a policy that works unit by unit.
-  static constexpr bool per_unit =
-      std::decay_t<decltype(std::declval<Core&>().mechanisms)>::per_unit;
+  static constexpr bool per_unit = Core::per_unit;
 
   /// Made by the trainer for each step and each evaluation.
   Run(Core& core, bool is_evaluating) : evaluating(is_evaluating), core_(&core) {}

@@ -126,6 +126,24 @@ TEST_CASE("selective: attention, convolutions and random numbers after them have
   for (const auto& what : drawing) check(what);
 }
 
+TEST_CASE("a recompute ends with the operator that draws, if autograd saves nothing after it") {
+  auto operators = [](auto word) {
+    Body body = [](auto& w, auto x) {
+      return at::sub(at::rrelu(at::mm(x, square(w)), 0.1, 0.3, true), 1);
+    };
+    Trainer<Bench, SGD, decltype(word)> trainer(bench({Work(body)}), word);
+    Counting counting;
+    bridge::OperatorScope scope(counting);
+    trainer.step(some_rows(4));
+    return counting.seen;
+  };
+  auto none = operators(Checkpoint<Off>{}), full = operators(Checkpoint<Full>{});
+  CHECK(none["aten::rrelu_with_noise"] == 1);
+  CHECK(full["aten::rrelu_with_noise"] == 2);
+  CHECK(none["aten::sub"] > 0);
+  CHECK(full["aten::sub"] == none["aten::sub"]);
+}
+
 TEST_CASE("selective: any rule keeps the bits, in every precision and model") {
   Precisions::each([]<class Number>(const std::string& number) {
     for (int k = 0; k < static_cast<int>(Kind::count); ++k) {

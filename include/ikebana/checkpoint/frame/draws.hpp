@@ -41,7 +41,8 @@ class CompareDraws : public bridge::OperatorMode {
   /// Thrown at first: recompute again. No std::exception, so that a model's handlers do not catch
   /// it.
   struct Again {};
-  /// Thrown when autograd has saved all that it saved in forward: the recompute ends. As well.
+  /// Thrown when autograd has saved all that it saved in forward, which ends the recompute. It is
+  /// no std::exception either.
   struct AllSaved {};
 
   explicit CompareDraws(bool last_attempt) : is_last_(last_attempt) {}
@@ -51,7 +52,7 @@ class CompareDraws : public bridge::OperatorMode {
   /// Called if the operator's numbers are kept from forward, and were not drawn.
   void is_kept() { kept_ = true; }
   /// Ends the recompute by AllSaved: at once, or after the operator that is drawing, which may
-  /// write to a tensor that autograd has saved. `rrelu` draws its noise so.
+  /// write to a tensor that autograd has saved, as `rrelu` writes its noise.
   void end() {
     if (!is_drawing_) throw AllSaved();
     ends_ = true;

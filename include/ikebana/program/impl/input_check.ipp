@@ -54,9 +54,8 @@ IKEBANA_INLINE InputCheck::InputCheck(const ProgramModel& model) {
         i < model.graph.inputs.size() ? &model.graph.inputs[i] : nullptr;
     InputSlot slot;
     slot.name = name.empty() ? input.value : name;
-    slot.is_number = in_graph != nullptr && in_graph->kind.starts_with("as_sym");
+    if (in_graph != nullptr && in_graph->kind.starts_with("as_sym")) slot.number = in_graph->kind;
     slot.is_constant = input.kind == Kind::Constant;
-    if (slot.is_number) slot.kind = in_graph->kind;
     if (slot.is_constant && in_graph != nullptr) slot.constant = in_graph->constant;
     inputs_.push_back(std::move(slot));
     Expected expected;
@@ -109,8 +108,7 @@ IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::si
 }
 
 /// Throws BadBatch for another value than that which is in the graph.
-IKEBANA_INLINE void InputCheck::check_constant(const InputSlot& slot,
-                                               const c10::IValue& given) const {
+IKEBANA_INLINE void InputCheck::check_constant(const InputSlot& slot, const c10::IValue& given) {
   const bool are_numbers = given.isScalar() && slot.constant.isScalar();
   if (are_numbers && given.toScalar().toDouble() == slot.constant.toScalar().toDouble()) return;
   throw BadBatch("Program: `" + slot.name + "` was " + c10::str(slot.constant) +
@@ -120,9 +118,9 @@ IKEBANA_INLINE void InputCheck::check_constant(const InputSlot& slot,
 }
 
 /// A number as the graph takes it. Throws BadBatch for one of another kind.
-IKEBANA_INLINE c10::IValue InputCheck::number(const InputSlot& slot, const c10::IValue& given) {
-  const bool takes_fractions = slot.kind == "as_sym_float",
-             takes_flags = slot.kind == "as_sym_bool";
+IKEBANA_INLINE c10::IValue InputCheck::number_for(const InputSlot& slot, const c10::IValue& given) {
+  const bool takes_fractions = slot.number == "as_sym_float",
+             takes_flags = slot.number == "as_sym_bool";
   if (takes_fractions && given.isInt()) return static_cast<double>(given.toInt());
   if (takes_fractions ? given.isDouble() : takes_flags ? given.isBool() : given.isInt())
     return given;
@@ -143,12 +141,13 @@ IKEBANA_INLINE Values InputCheck::arranged(std::vector<GivenInput> given) const 
     if (!values[place].isNone())
       throw BadBatch("Program: `" + slot.name +
                      "` is given twice. Give each input once, by name or by position.");
+    const bool takes_number = !slot.number.empty();
     if (slot.is_constant) check_constant(slot, one.value);
-    else if (one.value.isTensor() == slot.is_number)
+    else if (one.value.isTensor() == takes_number)
       throw BadBatch("Program: `" + slot.name + "` is a " +
-                     (slot.is_number ? "number, and a tensor" : "tensor, and a number") +
+                     (takes_number ? "number, and a tensor" : "tensor, and a number") +
                      " was given. Give it what the model was exported with.");
-    values[place] = slot.is_number ? number(slot, one.value) : one.value;
+    values[place] = takes_number ? number_for(slot, one.value) : one.value;
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!inputs_[i].is_constant &&

@@ -38,6 +38,27 @@ IKEBANA_INLINE Values no_units(std::size_t, Values) {
   throw Error("Program: a unit has a unit. Report this as a defect of ikebana.");
 }
 
+/// The results of the root: its outputs, numbers as tensors, and what is written to buffers.
+IKEBANA_INLINE std::vector<at::Tensor> results_of(Interpreter& interpreter, const Plan& plan) {
+  std::vector<at::Tensor> results;
+  for (const Operand& output : plan.outputs) {
+    const c10::IValue value = interpreter.value(output);
+    const at::ScalarType dtype = value.isInt()    ? at::kLong
+                                 : value.isBool() ? at::kBool
+                                                  : at::kDouble;
+    if (value.isTensor()) results.push_back(value.toTensor());
+    else if (value.isScalar()) results.push_back(at::scalar_tensor(value.toScalar(), dtype));
+    else results.emplace_back();
+  }
+  for (const WriteBack& back : plan.write_backs)
+    results.push_back(interpreter.value(back.value).toTensor());
+  return results;
+}
+
+IKEBANA_INLINE std::string names_of(const ProgramOutputs& outputs) {
+  return listed(outputs, [](const ProgramOutput& output) { return output.name; });
+}
+
 }  // namespace ikebana::detail::pt2
 
 namespace ikebana {
@@ -51,14 +72,10 @@ IKEBANA_INLINE ProgramValues ProgramUnitImpl::forward(const ProgramValues& input
   return to_unit(interpreter.outputs());
 }
 
-IKEBANA_INLINE std::string names_of(const ProgramOutputs& outputs) {
-  return detail::pt2::listed(outputs, [](const ProgramOutput& output) { return output.name; });
-}
-
 IKEBANA_INLINE const at::Tensor& ProgramOutputs::at(const std::string& name) const {
   for (const ProgramOutput& output : *this)
     if (output.name == name) return output.tensor;
-  const std::string names = names_of(*this);
+  const std::string names = detail::pt2::names_of(*this);
   throw BadValue("Program: no output is called `" + detail::escaped(name) + "`; it has " +
                  (names.empty() ? "no tensors" : names) + ". Use one of these names.");
 }
@@ -259,24 +276,6 @@ IKEBANA_INLINE std::size_t ProgramImpl::graph_of_mode(bool evaluating) const {
   return 0;
 }
 
-/// The results of the root: its outputs, numbers as tensors, and what is written to buffers.
-IKEBANA_INLINE std::vector<at::Tensor> results_of(detail::pt2::Interpreter& interpreter,
-                                                  const detail::pt2::Plan& plan) {
-  std::vector<at::Tensor> results;
-  for (const detail::pt2::Operand& output : plan.outputs) {
-    const c10::IValue value = interpreter.value(output);
-    const at::ScalarType dtype = value.isInt()    ? at::kLong
-                                 : value.isBool() ? at::kBool
-                                                  : at::kDouble;
-    if (value.isTensor()) results.push_back(value.toTensor());
-    else if (value.isScalar()) results.push_back(at::scalar_tensor(value.toScalar(), dtype));
-    else results.emplace_back();
-  }
-  for (const detail::pt2::WriteBack& back : plan.write_backs)
-    results.push_back(interpreter.value(back.value).toTensor());
-  return results;
-}
-
 IKEBANA_INLINE ProgramValues ProgramImpl::forward(const ProgramValues& inputs) {
   using namespace detail::pt2;
   const Code& code = code_->graphs.at(inputs.graph);
@@ -342,7 +341,7 @@ IKEBANA_INLINE void ProgramImpl::note_whole() {
 IKEBANA_INLINE at::Tensor ProgramImpl::chosen(const ProgramOutputs& outputs) const {
   if (!options_.output.empty()) return outputs.at(options_.output);
   if (outputs.size() == 1) return outputs[0].tensor;
-  const std::string names = names_of(outputs);
+  const std::string names = detail::pt2::names_of(outputs);
   throw BadModel("Program: it has the outputs " + (names.empty() ? "of no tensor" : names) +
                  ", and forward returns one. Name it: load_program(path, {.output = \"...\"}).");
 }
