@@ -93,7 +93,7 @@ def spelled(name):
 def key_of(name, header):
     """By which name something is found: a count that is a value belongs to the same name."""
     name = topics.ALIASES.get(name) or spelled(name)
-    if name in ("Accumulate<N>", "Accumulate<Fit<>>") and header.endswith("accumulate/fit.hpp"):
+    if name in ("Accumulate<Max>", "Accumulate<Fit<>>") and header.endswith("accumulate/fit.hpp"):
         return "Accumulate<Fit<N>>"
     name = re.sub(r"Every<Dynamic>", "Every<K>", re.sub(r"(Budget|Segments)<Dynamic>", r"\1<N>", name))
     name = {"Accumulate<Dynamic>": "Accumulate", "Freeze<>": "Freeze", "batch_dim<Batch>": "batch_dim",

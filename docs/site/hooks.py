@@ -4,6 +4,7 @@ mechanisms that have them.
 
     hooks.py ROOT          writes the tables
     hooks.py ROOT --check  exits 1 if docs/step.md has others
+    hooks.py self          the tables of hooks made for this
 """
 
 import pathlib
@@ -13,6 +14,9 @@ import sys
 BEGIN, END = "<!-- hooks: {} -->", "<!-- end of hooks -->"
 TIERS = {"policy": ("policy",), "engine": ("engine", "optional")}
 ROW = re.compile(r"F\((\w+), (policy|engine|optional), (\w+),")
+# A hook that changes what it is given, and the checks that it is not given a copy.
+CHANGES = re.compile(r"F\((\w+), .*\bgiven\.(?:gradients|report|archive|deferred)\b")
+CHECKED = re.compile(r"IKEBANA_CHANGES_COPY\((\w+),")
 # A class with its bases; of a specialisation also the arguments.
 CLASS = re.compile(r"\b(?:struct|class)\s+(\w+)(<[^{};]*?>)?\s*(?:final\s*)?(?::\s*([^{};]+?))?\s*\{")
 COMMENT = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\\n])*\"")
@@ -54,10 +58,17 @@ def without_arguments(name):
     return name.strip()
 
 
+def arguments_of(name):
+    """The names in the arguments of a template."""
+    return [word for word in re.findall(r"\w+", name.partition("<")[2]) if word != "detail"]
+
+
 def classes(texts):
     """{name with arguments: (bases, names of its member functions, folder)} of all headers. The
-    `type` of a trait counts as its base."""
+    `type` of a trait counts as its base, and an argument where a template derives from it."""
     found = {}
+    derive = {match[2] for text in texts.values() for match in re.finditer(
+        r"template <class (\w+)>\s*(?:struct|class) (\w+) (?:final )?: public \1\b", text)}
     for path, text in texts.items():
         text = COMMENT.sub(" ", text)
         for match in CLASS.finditer(text):
@@ -68,6 +79,7 @@ def classes(texts):
             for type_of in re.findall(r"\busing type = ([^;]+);", members):
                 bases += re.findall(r"\w+", type_of)
             bases = [re.sub(r"\b(?:public|private|virtual|detail::)\s*", "", b) for b in bases]
+            bases += [a for b in bases if without_arguments(b) in derive for a in arguments_of(b)]
             found[key] = (list(map(without_arguments, bases)),
                           set(re.findall(r"(?<![.>:\w])(\w+)\s*\(", members)), path.parent.name)
     return found
@@ -76,18 +88,20 @@ def classes(texts):
 class Mechanisms:
     """The policies of the library, and the hooks that each implements."""
 
-    def __init__(self, found):
+    def __init__(self, found, axes):
         self.by_name = {}
         for key, entry in found.items():
             self.by_name.setdefault(without_arguments(key), []).append((key, *entry))
         self.hooks, self.axis = {}, {}
+        axes = set(axes)
         for key, (bases, members, folder) in found.items():
             policy = re.fullmatch(r"Mechanism<(.*)>", key)
             if not policy or "detail::" in key or "Many<" in key:
                 continue
             for name, further in self.policies(policy[1], bases):
                 self.hooks[name] = members | self.members(further)
-                self.axis[name] = folder
+                hooks = {base.removesuffix("Hooks").lower() for base in self.all_bases(further)}
+                self.axis[name] = next(iter(hooks & axes), folder)
 
     def policies(self, name, bases):
         """One, or those for which a trait has a type; none for null choices."""
@@ -109,6 +123,14 @@ class Mechanisms:
                 names |= members | self.members(further, (*seen, base))
         return names
 
+    def all_bases(self, bases, seen=()):
+        """The names of these bases and of theirs."""
+        names = set(bases)
+        for base in names - set(seen):
+            for _, further, _, _ in self.by_name.get(base, ()):
+                names |= self.all_bases(further, (*seen, *names))
+        return names
+
     def that_have(self, hook, axes):
         """The policies on these axes that implement a hook, as a text."""
         names = []
@@ -124,7 +146,8 @@ class Mechanisms:
         return ", ".join(dict.fromkeys(names)) or "your own"
 
 
-PARAMETERS = {"First", "Rest", "Optimizer", "Schedule", "Schedules...", "Units...", "N", "K"}
+PARAMETERS = {"First", "Rest", "Optimizer", "Schedule", "Schedules...", "Units..."}
+COUNTS = {"Max": "Fit"}  # the argument of Accumulate that is no number
 
 
 def grouped(policies):
@@ -134,7 +157,7 @@ def grouped(policies):
         name, _, arguments = policy.partition("<")
         chosen = [a for a in re.split(r", ", arguments[:-1]) if a and a not in PARAMETERS]
         by_template.setdefault(name, []).append(
-            ", ".join(re.sub(r"<.*", "", argument) for argument in chosen))
+            ", ".join(COUNTS.get(argument, re.sub(r"<.*", "", argument)) for argument in chosen))
     for name, choices in by_template.items():
         choices = list(filter(None, dict.fromkeys(choices)))
         if any("Where" in choice for choice in choices):
@@ -184,9 +207,9 @@ def tables(root):
     """{tier: the table as Markdown}."""
     texts = headers(root)
     found = classes(texts)
-    mechanisms = Mechanisms(found)
     said = comments(texts, root)
     axes, order = axes_of(root, found)
+    mechanisms = Mechanisms(found, order)
     rows = {tier: [] for tier in TIERS}
     listed = ROW.findall(texts[root / "include/ikebana/hooks/table.hpp"])
     bases = classes({path: texts[path] for path in sources(root)})
@@ -194,6 +217,9 @@ def tables(root):
     missing = defined - {hook for hook, _, _ in listed} - {"decltype", "refuse_loss"}
     if missing:
         raise SystemExit(f"hooks.py: hooks/table.hpp has no row for {', '.join(sorted(missing))}")
+    check_tiers(listed, bases)
+    check_copies(texts[root / "include/ikebana/hooks/table.hpp"],
+                 texts[root / "include/ikebana/checks/hooks.hpp"])
     for hook, tier, base in listed:
         number, text = sentence(said.get(hook, "///"))
         asked = axes(base)
@@ -207,6 +233,24 @@ def tables(root):
     return {tier: head + "\n".join(lines) for tier, lines in rows.items()}
 
 
+def check_tiers(listed, bases):
+    """Exits if a hook of one tier stands in the bases of the other."""
+    engine = {hook for name, entry in bases.items() if name.endswith("EngineHooks")
+              for hook in entry[1]}
+    for hook, tier, _ in listed:
+        if tier != "optional" and (tier == "engine") != (hook in engine):
+            raise SystemExit(f"hooks.py: {hook} is of tier {tier} in hooks/table.hpp, and not in the "
+                             "base that has it")
+
+
+def check_copies(table, checks):
+    """Exits if a hook that changes its arguments is not checked for taking them by reference."""
+    unchecked = set(CHANGES.findall(re.sub(r",\s*\\\n\s*", ", ", table))) - set(CHECKED.findall(checks))
+    if unchecked:
+        raise SystemExit("hooks.py: checks/hooks.hpp has no IKEBANA_CHANGES_COPY for "
+                         + ", ".join(sorted(unchecked)))
+
+
 def filled(page, made):
     for tier, table in made.items():
         begin = BEGIN.format(tier)
@@ -217,7 +261,53 @@ def filled(page, made):
     return page
 
 
+def made_for_this():
+    """Mechanisms whose hooks the tables must find."""
+    return {pathlib.Path("clip/a.hpp"): """
+        struct A : Part { void clip(int); };
+        template <class Part> class Around : public Part { void begin() {} };
+        struct Inner : ClipHooks { void attach(int); };
+        template <> struct Mechanism<Plain> : ClipHooks { int clip(int) { call(); } };
+        template <> struct Mechanism<Held> : detail::Around<detail::Inner> {};
+        template <auto N> struct Mechanism<Many<N>> : ClipHooks {};
+        template <auto N> struct Mechanism<Accumulate<N>> : AccumulateHooks { int split(); };
+        template <FitCount Max> struct Mechanism<Accumulate<Max>> : AccumulateHooks {
+          int split();
+          int state();
+        };""", pathlib.Path("memory/b.hpp"): """
+        template <> struct Mechanism<Elsewhere> : ClipHooks { void attach(int); };"""}
+
+
+def refused(check, *arguments):
+    try:
+        check(*arguments)
+    except SystemExit as wrong:
+        return str(wrong)
+    return ""
+
+
+def check_itself():
+    all_of = Mechanisms(classes(made_for_this()), ["clip", "accumulate"])
+    assert all_of.that_have("attach", ["clip"]) == "`Held`, `Elsewhere`"
+    assert all_of.that_have("clip", ["clip"]) == "`Plain`"
+    assert all_of.that_have("begin", ["clip"]) == "`Held`"
+    assert all_of.that_have("end", ["clip"]) == "your own"
+    assert all_of.that_have("split", ["accumulate"]) == r"`Accumulate<N \| Fit>`"
+    assert all_of.that_have("state", ["accumulate"]) == "`Accumulate<Fit>`"
+    engine = {"ClipEngineHooks": ((), {"close"}, ""), "ClipHooks": ((), {"clip"}, "")}
+    assert not refused(check_tiers, [("close", "engine", ""), ("clip", "policy", "")], engine)
+    assert "close" in refused(check_tiers, [("close", "policy", "")], engine)
+    assert "clip" in refused(check_tiers, [("clip", "engine", "")], engine)
+    row = "F(clip, policy, ClipHooks, void, \\\n  m.clip(given.gradients))"
+    assert not refused(check_copies, row, "IKEBANA_CHANGES_COPY(clip, AnyRanks);")
+    assert "clip" in refused(check_copies, row, "IKEBANA_CHANGES_COPY(update, AnyRanks);")
+    assert not refused(check_copies, row.replace("gradients", "done"), "")
+    print("the tables have each hook of each mechanism")
+
+
 def main():
+    if sys.argv[1:] == ["self"]:
+        return check_itself()
     root = pathlib.Path(sys.argv[1])
     path = root / "docs/step.md"
     page = path.read_text()

@@ -33,7 +33,7 @@ TOPICS = [
           intro="Every error of the library derives from `Error`. A text says what, where and "
           "the cure."),
     Topic("recipe", "Recipes, axes and null choices", ("README.md", "docs/architecture.md", "docs/accumulate.md"),
-          ("core/off.hpp", "grammar/counts.hpp"), ("axis::", "Capture"),
+          ("core/off.hpp",), ("axis::", "Capture", "Dynamic", "Fit"),
           intro="The axes of a recipe, and the choice of each that leaves things as they are."),
     Topic("precision", "Precision", ("docs/precision.md",), ("precision/",),
           ("Precision", "CPUProducts"),

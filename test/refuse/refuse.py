@@ -30,7 +30,7 @@ MOST_LINES = 15  # of diagnostics before the first that points into the user's f
 SKIPPED = 77
 CHAIN = re.compile(r"In file included from|\s+from ")
 DYNAMIC = "-9223372036854775808"  # stands for a count that comes as a value
-FIT = re.compile(r"-9223372036854775807|-40{6}(\d{12})")  # for Fit<>, and for Fit<Max>
+FIT = re.compile(r"\((?:ikebana::)?FitCount\)(\d*)")  # how compilers write Fit<Max>
 
 
 def compile_all(compiler, folder, torch, name, programs, *arguments):
@@ -80,8 +80,9 @@ def diagnostics(output):
 
 def plain(text):
     """Without the namespace and with one spelling of `> >`, `T &`, Dynamic and Fit."""
-    text = re.sub(r"\s+", " ", text.replace("ikebana::", "").replace(DYNAMIC, ""))
-    text = FIT.sub(lambda fit: f"Fit<{int(fit[1]) if fit[1] else ''}>", text)
+    text = re.sub(r"\s+", " ", text.replace("ikebana::", "").replace(DYNAMIC + "L", "")
+                  .replace(DYNAMIC, ""))
+    text = FIT.sub(r"Fit<\1>", text)
     return re.sub(r" (?=[>*&])", "", text)
 
 

@@ -10,7 +10,7 @@ using namespace ikebana;
 
 namespace test::fit_memory {
 
-static_assert(Fit<-3> == Fit<0> && ikebana::detail::max_of_fit(Fit<64>) == 64);
+static_assert(!std::is_same_v<decltype(Fit<64>), const std::int64_t> && Fit<64> != Fit<>);
 
 using Fitting = Trainer<RoomNet, SGD, Accumulate<Fit<>>>;
 const SGD sgd{.lr = 0.05, .momentum = 0.9};

@@ -10,7 +10,7 @@ namespace ikebana {
 /// see smaller batches. Tensors, Raggeds, and lists with as many values as the batch has rows are
 /// cut; a list of another length, a text or any other value is passed whole to every microbatch.
 /// `Accumulate<>` takes N as a value, which must be 1 or more.
-template <std::int64_t N>
+template <auto N>
 struct Accumulate {};
 /// Accumulate with the number of microbatches as a value.
 template <>
@@ -19,7 +19,7 @@ struct Accumulate<Dynamic> {
 };
 Accumulate(std::int64_t) -> Accumulate<Dynamic>;  // Accumulate{8}
 
-template <std::int64_t N>
+template <std::integral auto N>
 struct Mechanism<Accumulate<N>> : AccumulateHooks {
   using carries_out = Accumulate<N>;
   Accumulate<N> values;

@@ -23,20 +23,18 @@ struct Accumulate<Fit<>> {
   std::int64_t quiet_steps = 100;  ///< steps that fit before fewer microbatches are tried; 0: never
 };
 /// Accumulate<Fit<>> with the maximum in the type: Accumulate<Fit<64>>.
-template <std::int64_t N>
-  requires(detail::is_fit(N))
-struct Accumulate<N> {
+template <FitCount Max>
+struct Accumulate<Max> {
   std::int64_t limit = 0;          ///< as that of Accumulate<Fit<>>
   std::int64_t quiet_steps = 100;  ///< as that of Accumulate<Fit<>>
 };
 
-template <std::int64_t N>
-  requires(detail::is_fit(N))
-struct Mechanism<Accumulate<N>> : AccumulateHooks {
-  using carries_out = Accumulate<N>;
+template <FitCount Max>
+struct Mechanism<Accumulate<Max>> : AccumulateHooks {
+  using carries_out = Accumulate<Max>;
   static constexpr bool fits_memory = true;
-  Accumulate<N> values;
-  explicit Mechanism(Accumulate<N> v) : values(v) { check_numbers(); }
+  Accumulate<Max> values;
+  explicit Mechanism(Accumulate<Max> v) : values(v) { check_numbers(); }
 
   void attach(c10::Device device, const UnitTable&) {
     memory_.attach(device, values.limit);
@@ -224,8 +222,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     return batch != nullptr ? detail::sum_of_versions(*batch) : 0;
   }
   std::int64_t max() const {
-    if constexpr (N == Fit<>) return values.max;
-    else return detail::max_of_fit(N);
+    if constexpr (Max == Fit<>) return values.max;
+    else return static_cast<std::int64_t>(Max);
   }
   void check_numbers() const {
     auto refuse = [](const char* field, std::int64_t value, const char* cure) {

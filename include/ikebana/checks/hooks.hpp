@@ -171,6 +171,7 @@ IKEBANA_CHANGES_COPY(end_step, Report);
 IKEBANA_CHANGES_COPY(state, Archive);
 IKEBANA_CHANGES_COPY(unscale, StepGradients);
 IKEBANA_CHANGES_COPY(update, StepGradients);
+IKEBANA_CHANGES_COPY(close_step, AnyRanks);
 IKEBANA_CHANGES_COPY(clip, AnyRanks);
 IKEBANA_CHANGES_COPY(accept, AnyRanks);
 #undef IKEBANA_CHANGES_COPY

@@ -7,6 +7,7 @@
 #include <ikebana/grammar/refuse_offload.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/grammar/units.hpp>
+#include <utility>
 
 namespace ikebana::refuse {
 
@@ -33,14 +34,20 @@ template <class Where, class... What>
 struct choice<Offload<Where, What...>> {
   using type = OffloadsPart<Offload<Where, What...>>;
 };
-template <std::int64_t N>
-  requires(N < 1 && N != Dynamic && !detail::is_fit(N))
+template <auto N>
+  requires(!std::integral<decltype(N)> || std::same_as<decltype(N), bool>)
+struct choice<Accumulate<N>> {
+  using type = NotACount<Accumulate<N>>;
+};
+template <std::integral auto N>
+  requires(!std::same_as<decltype(N), bool> && std::cmp_less(N, 1) && !std::cmp_equal(N, Dynamic))
 struct choice<Accumulate<N>> {
   using type = EmptyAccumulate<N>;
 };
-template <>
-struct choice<Accumulate<Fit<0>>> {
-  using type = EmptyFit<Accumulate<Fit<0>>>;
+template <FitCount Max>
+struct choice<Accumulate<Max>> {
+  static constexpr bool is_empty = Max < Fit<1> && Max != Fit<>;
+  using type = std::conditional_t<is_empty, EmptyFit<Accumulate<Max>>, Nothing>;
 };
 template <std::int64_t K>
   requires(K < 1 && K != Dynamic)
@@ -127,7 +134,9 @@ template <class Axis>
 inline constexpr bool needs_all_gradients<Without<Axis>> = false;
 template <>
 inline constexpr bool needs_all_gradients<Precision<FP16>> = true;
-template <std::int64_t N>
+template <auto N>
+inline constexpr bool needs_all_gradients<Accumulate<N>> = true;
+template <std::integral auto N>
 inline constexpr bool needs_all_gradients<Accumulate<N>> = N != 1;
 template <class Policy, class Other>
 struct in_backward : is<Nothing> {};

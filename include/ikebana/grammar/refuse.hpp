@@ -82,7 +82,13 @@ struct UnknownChoice {
       "own needs an axis: `using axis = ikebana::axis::precision;` in its "
       "specialisation.");
 };
-template <std::int64_t N>
+template <class Policy>
+struct NotACount {
+  static_assert(possible<quoted<Policy> + " has an argument that is not a count">,
+                "ikebana: the number of microbatches must be a whole number, 1 or more. "
+                "Write Accumulate<N>, Accumulate<>{.microbatches = n} or Accumulate<Fit<Max>>.");
+};
+template <auto N>
 struct EmptyAccumulate {
   static_assert(possible<quoted<Accumulate<N>> + " has a count below 1">,
                 "ikebana: an update needs at least one microbatch. "

@@ -31,17 +31,18 @@ constexpr bool starts_with(const char* text, const char* start) {
     if (*text++ != *start++) return false;
   return true;
 }
-/// If `from` begins with a count that stands for `Fit<Max>`, moves it to the digits of Max.
-constexpr bool skip_to_max(const char*& from) {
-  if (!starts_with(from, "-4000000")) return false;
-  for (from += 8; *from == '0' && from[1] >= '0' && from[1] <= '9';) ++from;
+/// If `from` begins with `start`, skips it.
+constexpr bool skip(const char*& from, const char* start) {
+  if (!starts_with(from, start)) return false;
+  while (*start++ != 0) ++from;
   return true;
 }
-/// Writes the name of T unless `to` is null, and returns its length. It is written without
-/// `ikebana::`, an axis or a hook also without `axis::` or `hook::`, Dynamic as nothing, `Every<>`,
-/// and what stands for `Fit<8>` as that.
+/// Writes the name of T unless `to` is null, and returns its length. Leaves out `ikebana::`, of an
+/// axis or a hook also `axis::` or `hook::`, and the count Dynamic: `Every<>`. Writes `Fit<8>` for
+/// `(FitCount)8`, as compilers print it.
 template <class T>
 constexpr int spell(char* to) {
+  constexpr const char* dynamic = "-9223372036854775808";
   const char* from = __PRETTY_FUNCTION__;
   while (*from != '=') ++from;
   const bool is_short =
@@ -50,18 +51,15 @@ constexpr int spell(char* to) {
   int length = 0;
   auto write = [&](char c) { to == nullptr ? c : to[length] = c, ++length; };
   while (from[1] != 0) {  // up to the bracket that closes the list of arguments
-    const bool is_max = skip_to_max(from), is_fit = starts_with(from, "-9223372036854775807");
-    if (is_max || is_fit) {
+    if (skip(from, "(ikebana::FitCount)")) {
       for (const char* c = "Fit<"; *c != 0; ++c) write(*c);
-      for (from += is_fit ? 20 : 0; *from >= '0' && *from <= '9';) write(*from++);
+      for (skip(from, dynamic); (*from >= '0' && *from <= '9') || *from == '-';) write(*from++);
       write('>');
-    } else if (starts_with(from, "ikebana::")) {
-      from += 9;
-    } else if (starts_with(from, "-9223372036854775808")) {
-      from += 20;
+    } else if (skip(from, dynamic)) {
+      skip(from, "L");  // by clang++
     } else if (starts_with(from, " >")) {
       ++from;
-    } else {
+    } else if (!skip(from, "ikebana::")) {
       write(*from++);
     }
   }

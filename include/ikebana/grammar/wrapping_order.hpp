@@ -1,6 +1,6 @@
 #pragma once
 // Every order that the axes have among themselves, with its reasons. No other file repeats one.
-#include <ikebana/grammar/vocabulary.hpp>
+#include <ikebana/grammar/axes.hpp>
 
 namespace ikebana {
 

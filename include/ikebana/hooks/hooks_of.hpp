@@ -1,6 +1,6 @@
 #pragma once
 // Maps each axis to the base of its mechanisms. The bases are defined in hooks.hpp.
-#include <ikebana/grammar/vocabulary.hpp>
+#include <ikebana/grammar/axes.hpp>
 
 namespace ikebana {
 

@@ -45,14 +45,12 @@ IKEBANA_INLINE std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-/// Replaces counts that stand for `Fit<>` and `Fit<8>` by these names (grammar/vocabulary.hpp).
+/// Spells `(FitCount)8`, as compilers write the value of `Fit<8>`, by that name.
 IKEBANA_INLINE void spell_fit(std::string& text) {
-  for (std::size_t at; (at = text.find("-9223372036854775807")) != text.npos;)
-    text.replace(at, 20, "Fit<>");
-  for (std::size_t at; (at = text.find("-4000000")) != text.npos;) {
-    const std::size_t end = text.find_first_not_of("0123456789", at + 1),
-                      max = std::min(text.find_first_not_of('0', at + 2), end - 1);
-    text.replace(at, end - at, "Fit<" + text.substr(max, end - max) + ">");
+  static constexpr std::string_view type = "(FitCount)";
+  for (std::size_t at; (at = text.find(type)) != text.npos;) {
+    text.replace(at, type.size(), "Fit<");
+    text.insert(std::min(text.find_first_not_of("0123456789", at + 4), text.size()), ">");
   }
 }
 
@@ -61,8 +59,8 @@ IKEBANA_INLINE std::string without_namespace(std::string_view spelled) {
   for (std::string_view prefix : {"ikebana::axis::", "ikebana::", "struct ", "class "})
     for (std::size_t at; (at = text.find(prefix)) != text.npos;) text.erase(at, prefix.size());
   for (std::size_t at; (at = text.find("Impl>")) != text.npos;) text.erase(at, 4);
-  std::string_view dynamic = "-9223372036854775808";  // a count that is a value: Every<>
-  for (std::size_t at; (at = text.find(dynamic)) != text.npos;) text.erase(at, dynamic.size());
+  for (std::string_view dynamic : {"-9223372036854775808L", "-9223372036854775808"})  // Every<>
+    for (std::size_t at; (at = text.find(dynamic)) != text.npos;) text.erase(at, dynamic.size());
   spell_fit(text);
   for (std::size_t at; (at = text.find("> >")) != text.npos;) text.erase(at + 1, 1);
   return text;
