@@ -145,13 +145,23 @@ template <int>
 struct OnSecond {
   using axis = second_axis;
 };
+template <class Axis>
+struct is_own : std::bool_constant<own_axis<Axis>> {};
 template <class... Policies>
 using own_order = typename detail::order_in<compose_t<Policies...>>::type;
-using Then = detail::appended<WrappingOrder, second_axis>::type;
+template <class... Axes, class... Last>
+AxisList<Axes..., Last...> joined(AxisList<Axes...>, AxisList<Last...>);
+template <class... Last>
+using Then = decltype(joined(WrappingOrder(), AxisList<Last...>()));
 static_assert(same<own_order<AdamW>, WrappingOrder>);
-static_assert(same<own_order<OnSecond<1>, AdamW, OnSecond<2>>, Then>);
-static_assert(
-    same<own_order<OnSecond<1>, OnFirst, OnSecond<2>>, detail::appended<Then, first_axis>::type>);
+static_assert(same<own_order<OnSecond<1>, AdamW, OnSecond<2>>, Then<second_axis>>);
+static_assert(same<own_order<OnSecond<1>, OnFirst, OnSecond<2>>, Then<second_axis, first_axis>>);
+static_assert(same<detail::reversed_t<AxisList<axis::clip, axis::average, first_axis>>,
+                   AxisList<first_axis, axis::average, axis::clip>>);
+static_assert(same<detail::reversed_t<AxisList<>>, AxisList<>>);
+static_assert(same<detail::filtered_t<AxisList<first_axis, axis::clip, second_axis>, is_own>,
+                   AxisList<first_axis, second_axis>>);
+static_assert(same<detail::filtered_t<AxisList<axis::clip>, is_own>, AxisList<>>);
 static_assert(same<compose_t<OnFirst, AdamW>, compose_t<AdamW, OnFirst>>);
 // A recipe that does not name such an axis does not contain the axis's default either.
 struct third_axis : axis::own {

@@ -213,7 +213,7 @@ template <class Hook>
 struct asked_of {
   template <class Axis>
   struct is : std::bool_constant<is_asked<Hook, Axis>> {};
-  using axes = typename filtered<WrappingOrder, is>::type;
+  using axes = filtered_t<WrappingOrder, is>;
 };
 /// The refusal of a mechanism's hook that would never be called; `refuse::Nothing` if it has no
 /// such hook, or is asked it.

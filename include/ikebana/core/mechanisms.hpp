@@ -186,7 +186,7 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
  public:
   /// A list without the axes whose policy is a null choice, and without wrappers that do nothing.
   template <class List>
-  using active = typename detail::filtered<List, is_active>::type;
+  using active = detail::filtered_t<List, is_active>;
 };
 
 }  // namespace ikebana

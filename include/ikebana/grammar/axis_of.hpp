@@ -125,7 +125,6 @@ template <class F> struct declared_axis<Layout<F>>
     : policy_template<axis::layout, Layout, Off, ChannelsLast> {};
 // clang-format on
 
-
 // A class has a call operator, of any signature, if its name is ambiguous in CallProbe.
 struct CallOperator {
   void operator()();

@@ -7,12 +7,8 @@
 
 #include <ikebana/detail/macros_aside.inc>
 
-#include <boost/hana/filter.hpp>
 #include <boost/hana/flatten.hpp>
 #include <boost/hana/transform.hpp>
-#include <boost/hana/tuple.hpp>
-#include <boost/hana/type.hpp>
-#include <boost/hana/unpack.hpp>
 
 #include <ikebana/detail/macros_back.inc>
 
@@ -27,12 +23,6 @@ template <class... Policies>
 struct Composed;
 
 namespace detail {
-namespace hana = boost::hana;
-
-template <class... Axes>
-constexpr auto hana_types(AxisList<Axes...>) {
-  return hana::tuple_t<Axes...>;
-}
 
 template <class Axis>
 inline constexpr bool takes_many = requires { Axis::many; };

@@ -2,6 +2,16 @@
 // Every order that the axes have among themselves, with its reasons. No other file repeats one.
 #include <ikebana/grammar/axes.hpp>
 
+#include <ikebana/detail/macros_aside.inc>
+
+#include <boost/hana/filter.hpp>
+#include <boost/hana/reverse.hpp>
+#include <boost/hana/tuple.hpp>
+#include <boost/hana/type.hpp>
+#include <boost/hana/unpack.hpp>
+
+#include <ikebana/detail/macros_back.inc>
+
 namespace ikebana {
 
 /// Axes in an order that means something.
@@ -57,37 +67,33 @@ using BackwardListeners = AxisList<axis::observe, axis::shard, axis::offload>;
 using GatherOrder = AxisList<axis::offload, axis::precision, axis::shard>;
 
 namespace detail {
+namespace hana = boost::hana;
+
+template <class... Axes>
+constexpr auto hana_types(AxisList<Axes...>) {
+  return hana::tuple_t<Axes...>;
+}
+/// The axes of a list of Boost.Hana.
+struct to_axis_list {
+  template <class... Axes>
+  constexpr auto operator()(Axes...) const {
+    return AxisList<typename Axes::type...>();
+  }
+};
+template <template <class> class Keep>
+struct is_kept {
+  template <class Axis>
+  constexpr auto operator()(Axis) const {
+    return hana::bool_c<Keep<typename Axis::type>::value>;
+  }
+};
 
 template <class List>
-struct reversed;
-template <>
-struct reversed<AxisList<>> {
-  using type = AxisList<>;
-};
-template <class List, class Axis>
-struct appended;
-template <class... Axes, class Axis>
-struct appended<AxisList<Axes...>, Axis> {
-  using type = AxisList<Axes..., Axis>;
-};
-template <class First, class... Axes>
-struct reversed<AxisList<First, Axes...>>
-    : appended<typename reversed<AxisList<Axes...>>::type, First> {};
-template <class List>
-using reversed_t = typename reversed<List>::type;
-
+using reversed_t = decltype(hana::unpack(hana::reverse(hana_types(List())), to_axis_list()));
 /// The members of a list for which `Keep` is true.
-template <class List, template <class> class Keep, class Kept = AxisList<>>
-struct filtered;
-template <template <class> class Keep, class Kept>
-struct filtered<AxisList<>, Keep, Kept> {
-  using type = Kept;
-};
-template <class First, class... Rest, template <class> class Keep, class Kept>
-struct filtered<AxisList<First, Rest...>, Keep, Kept>
-    : filtered<AxisList<Rest...>, Keep,
-               typename std::conditional_t<Keep<First>::value, appended<Kept, First>,
-                                           std::type_identity<Kept>>::type> {};
+template <class List, template <class> class Keep>
+using filtered_t =
+    decltype(hana::unpack(hana::filter(hana_types(List()), is_kept<Keep>()), to_axis_list()));
 
 }  // namespace detail
 }  // namespace ikebana
