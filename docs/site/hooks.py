@@ -3,7 +3,8 @@
 mechanisms that have them.
 
     hooks.py ROOT          writes the tables
-    hooks.py ROOT --check  exits 1 if docs/step.md has others
+    hooks.py ROOT --check  exits 1 if docs/step.md has others, or if docs/extending.md's table of
+                           hooks lacks one of a policy
 """
 
 import pathlib
@@ -217,6 +218,15 @@ def filled(page, made):
     return page
 
 
+def unlisted(root):
+    """The hooks of policies that no row of the table in docs/extending.md names."""
+    page = (root / "docs/extending.md").read_text()
+    rows = page.split("\n## Which hook\n")[1].split("\n| when |")[1].split("\n\n")[0].splitlines()[2:]
+    named = {name for row in rows for name in re.findall(r"`(\w+)", row.split(" | ")[1])}
+    listed = ROW.findall((root / "include/ikebana/hooks/table.hpp").read_text())
+    return [hook for hook, tier, _ in listed if tier == "policy" and hook not in named]
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     path = root / "docs/step.md"
@@ -225,6 +235,8 @@ def main():
     if sys.argv[2:] == ["--check"]:
         if new != page:
             sys.exit("docs/step.md has other tables of hooks: run docs/site/hooks.py .")
+        if lacking := unlisted(root):
+            sys.exit(f"docs/extending.md has no row for {', '.join(lacking)}")
         return
     path.write_text(new)
 
