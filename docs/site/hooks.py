@@ -221,9 +221,9 @@ def filled(page, made):
 def unlisted(root):
     """The hooks of policies that no row of the table in docs/extending.md names."""
     page = (root / "docs/extending.md").read_text()
-    table = page.split("\n## Which hook\n")[1].split("\n| when |")[1].split("\n\n")[0]
+    table = page.split("\n## Which hook\n")[1].split("\n| hook, ")[1].split("\n\n")[0]
     rows = table.splitlines()[2:]
-    named = {name for row in rows for name in re.findall(r"`(\w+)", row.split(" | ")[1])}
+    named = {name for row in rows for name in re.findall(r"`(\w+)", row.split(" | ")[0])}
     listed = ROW.findall((root / "include/ikebana/hooks/table.hpp").read_text())
     return [hook for hook, tier, _ in listed if tier == "policy" and hook not in named]
 
