@@ -3,7 +3,8 @@
 mechanisms that have them.
 
     hooks.py ROOT          writes the tables
-    hooks.py ROOT --check  exits 1 if docs/step.md has others
+    hooks.py ROOT --check  exits 1 if docs/step.md has others, or if docs/extending.md's table of
+                           hooks lacks one of a policy
     hooks.py self          the tables of hooks made for this
 """
 
@@ -305,6 +306,16 @@ def check_itself():
     print("the tables have each hook of each mechanism")
 
 
+def unlisted(root):
+    """The hooks of policies that no row of the table in docs/extending.md names."""
+    page = (root / "docs/extending.md").read_text()
+    table = page.split("\n## Which hook\n")[1].split("\n| hook, ")[1].split("\n\n")[0]
+    rows = table.splitlines()[2:]
+    named = {name for row in rows for name in re.findall(r"`(\w+)", row.split(" | ")[0])}
+    listed = ROW.findall((root / "include/ikebana/hooks/table.hpp").read_text())
+    return [hook for hook, tier, _ in listed if tier == "policy" and hook not in named]
+
+
 def main():
     if sys.argv[1:] == ["self"]:
         return check_itself()
@@ -315,6 +326,8 @@ def main():
     if sys.argv[2:] == ["--check"]:
         if new != page:
             sys.exit("docs/step.md has other tables of hooks: run docs/site/hooks.py .")
+        if lacking := unlisted(root):
+            sys.exit(f"docs/extending.md has no row for {', '.join(lacking)}")
         return
     path.write_text(new)
 

@@ -94,7 +94,8 @@ def effects():
 
 
 def walk():
-    """docs/step.md shows the whole function of step.hpp, in order, and has the tables of hooks."""
+    """docs/step.md shows the whole function of step.hpp, in order, and has the tables of hooks;
+    docs/extending.md names each hook of a policy."""
     text = (root / "docs/step.md").read_text()
     shown = plain("".join(body for language, body in BLOCK.findall(text) if language == "cpp"))
     page = (include / "step.hpp").read_text()
@@ -106,6 +107,8 @@ def walk():
             break
     if hooks.filled(text, hooks.tables(root)) != text:
         yield "docs/step.md has other tables of hooks: run python3 docs/site/hooks.py ."
+    for hook in hooks.unlisted(root):
+        yield f"docs/extending.md: the table of hooks has no row for {hook}"
 
 
 def sections(page, name, text):
