@@ -34,7 +34,7 @@ const char* name(AttentionForm form);
 
 namespace ikebana::detail {
 
-// Thresholds of the choice on the CPU, measured by bench/attention; docs/modules.md has the table.
+// Thresholds of the choice on the CPU, measured by bench/attention; docs/bench.md has the table.
 //
 // LibTorch calls oneDNN for half precision products of more multiplications than this, which costs
 // about ten microseconds per call; the fused backward makes five such calls for every 32 queries of
