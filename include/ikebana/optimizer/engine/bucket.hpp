@@ -9,27 +9,41 @@
 namespace ikebana::detail {
 
 /// The numbers, besides the lr, with which the update of a group computes in one step; 0 if the
-/// optimizer has no such field. `betas[0]` and `momentum` follow the schedule.
+/// optimizer has no such field.
 struct GroupNumbers {
-  double weight_decay = 0;
-  std::array<double, 2> betas = {};
-  double eps = 0, momentum = 0;
+  double weight_decay = 0;           ///< as the policy or the group has it
+  std::array<double, 2> betas = {};  ///< the first one follows the schedule
+  double eps = 0;                    ///< as the policy or the group has it
+  double momentum = 0;               ///< follows the schedule
 
   friend bool operator==(const GroupNumbers&, const GroupNumbers&) = default;
 };
 
-/// Parameters that are updated together: of one group, device and dtype.
+/// Parameters that one call of an operator updates: of one group, device and dtype.
 struct Bucket {
-  std::size_t group = 0;    ///< index of the group; the number of groups if there is no group
-  bool first_step = false;  ///< it is the first of these parameters, or of a slot of their state
-  bool ends_first_step = false;  ///< this update, which was accepted, was the first
-  GroupNumbers numbers = {};
-  double rate = 0;     ///< the lr of this step
+  std::size_t group = 0;      ///< index of the group; the number of groups if there is no group
+  bool first_step = false;    ///< it is the first of these parameters, or of a slot of their state
+  GroupNumbers numbers = {};  ///< the group's numbers in this step
+  double rate = 0;            ///< the lr of this step
   at::Tensor lr = {};  ///< `rate` on the parameters' device, for a recorded step; an ordinary step
-                       ///< on a device may leave it out of date (`set_rate`)
-  Tensors parameters = {}, gradients = {}, steps = {};
-  std::vector<Tensors> state = {};        ///< by slot, then by parameter
-  std::vector<std::size_t> indices = {};  ///< index of each among the masters
+                       ///< on a device may leave it out of date (`with_lr`)
+  Tensors parameters = {}, gradients = {};  ///< the gradients are still to be divided
+  Tensors steps = {};                       ///< the step count of each, with this step
+  std::vector<Tensors> state = {};          ///< by slot, then by parameter
+  std::vector<std::size_t> indices = {};    ///< index of each among the masters
+
+  /// Calls a fused operator, `apply(lr)`. The lr is a tensor on a CPU, where writing it costs
+  /// nothing, and in a recorded step, which must read it; otherwise it is a number.
+  template <class Apply>
+  void with_lr(const Apply& apply) const {
+    if (lr.is_cpu() || recording()) apply(lr);
+    else apply(rate);
+  }
+};
+
+/// A bucket of masters, with what a step needs besides to update them and to undo that.
+struct MasterBucket : Bucket {
+  bool ends_first_step = false;  ///< this update, which was accepted, was the first
   /// If updates are rounded: each parameter as a separate bucket, in FP32 scratch; and the
   /// parameter and its scratch in memory order, in one dimension.
   std::vector<Bucket> in_fp32 = {};
@@ -46,7 +60,7 @@ bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Ten
 /// know.
 bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits);
 /// Makes room for copies of everything that an update of the bucket changes.
-void keep_whole(Bucket& bucket);
+void keep_whole(MasterBucket& bucket);
 /// The error of a replay if numbers that the recorded step contains have changed.
 inline constexpr const char* frozen_numbers =
     "this step is a replay of a recorded one, which contains the weight_decay, betas, eps and "
@@ -58,13 +72,6 @@ void set_lr(at::Tensor& rate, double lr);
 /// Sets a bucket's rate for this step. If the operator takes the rate as a number (`is_number`), no
 /// operator writes it to a device.
 void set_rate(Bucket& b, double lr, bool is_number);
-/// Calls a fused operator, `apply(lr)`. The rate is a tensor on a CPU, where writing it costs
-/// nothing, and in a recorded step, which must read it; otherwise it is a number.
-template <class Apply>
-void with_rate(const Bucket& b, const Apply& apply) {
-  if (b.lr.is_cpu() || recording()) apply(b.lr);
-  else apply(b.rate);
-}
 
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,
 // so these functions do.

@@ -63,8 +63,9 @@ using ApplyUpdate = c10::function_ref<void(const ParameterUpdate&)>;
 /// rows of it makes the same visits.
 class CutParameter {
  public:
-  CutParameter(Bucket& bucket, std::size_t index, Slice slice, LowPrecisionUpdate& low_precision,
-               Scratch& scratch, const std::optional<at::Tensor>& divisor, bool on_device)
+  CutParameter(MasterBucket& bucket, std::size_t index, Slice slice,
+               LowPrecisionUpdate& low_precision, Scratch& scratch,
+               const std::optional<at::Tensor>& divisor, bool on_device)
       : bucket_(&bucket),
         place_(index),
         slice_(std::move(slice)),
@@ -89,8 +90,9 @@ class CutParameter {
 
  private:
   void visit(bool writes, ApplyUpdate f);
+  bool is_rounded() const { return low_precision_->is_rounded(bucket_->parameters[place_]); }
 
-  Bucket* bucket_;
+  MasterBucket* bucket_;
   std::size_t place_;
   Slice slice_;
   LowPrecisionUpdate* low_precision_;

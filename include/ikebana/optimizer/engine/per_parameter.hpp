@@ -37,8 +37,7 @@ class ParameterUpdates : public ParameterBuckets {
   /// Calls `apply(update)` for each parameter. For buckets that are updated by operators,
   /// `keep(bucket)` first makes room for copies of what will change: it is put back if an operator
   /// fails or the device rejects the step.
-  void each_parameter(const StepGradients& gradients, ApplyUpdate apply,
-                      c10::function_ref<void(Bucket&)> keep);
+  void each_parameter(const StepGradients& gradients, ApplyUpdate apply, KeepCopies keep);
   /// As `each_parameter`, for updates that change whole parameters and all of their state.
   void update_each(const StepGradients& gradients, ApplyUpdate apply);
   /// As `update_cut` of PerParameterOptimizer.
@@ -51,7 +50,7 @@ class ParameterUpdates : public ParameterBuckets {
   /// Throws BadModel if another rank has gradients of other parameters: the ranks would exchange
   /// numbers of different parameters.
   void meet_others(const OptimizerFields& of, const StepGradients& gradients);
-  static void refuse_window(const OptimizerFields& of, const Bucket& bucket);
+  static void refuse_window(const OptimizerFields& of, const MasterBucket& bucket);
   void check_cut(const OptimizerFields& of, const Masters& masters, std::size_t i) const;
   bool may_fail(const at::Tensor& p) const { return by_operators_ || on_device(p); }
 

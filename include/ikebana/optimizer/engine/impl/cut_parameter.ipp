@@ -12,18 +12,21 @@ IKEBANA_INLINE const at::Tensor& ParameterUpdate::gradient() const {
 }
 
 IKEBANA_INLINE at::TensorOptions CutParameter::options() const {
-  const at::Tensor& p = bucket_->parameters[place_];
-  const auto options = p.options().requires_grad(false);
-  return low_precision_->is_rounded(p) ? options.dtype(at::kFloat) : options;
+  const auto options = bucket_->parameters[place_].options().requires_grad(false);
+  return is_rounded() ? options.dtype(at::kFloat) : options;
 }
 
 IKEBANA_INLINE void CutParameter::visit(bool writes, ApplyUpdate f) {
   scratch_->clear();
-  low_precision_->update_one(*bucket_, place_, writes, [&](Bucket& b, std::size_t j) {
-    const ParameterUpdate update(b, j, *scratch_, *divisor_, on_device_, divided_);
+  if (!is_rounded()) {
+    const ParameterUpdate update(*bucket_, place_, *scratch_, *divisor_, on_device_, divided_);
     f(update);
-    divided_ = update.is_divided() && &b == bucket_;  // FP32 scratch is filled in each visit
-  });
+    divided_ = update.is_divided();
+    return;
+  }
+  // Each visit fills FP32 scratch with a gradient that is not divided.
+  f({low_precision_->to_fp32(*bucket_, place_), 0, *scratch_, *divisor_, on_device_});
+  if (writes) low_precision_->write_back(*bucket_, place_);
 }
 
 }  // namespace ikebana::detail
