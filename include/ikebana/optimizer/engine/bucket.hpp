@@ -27,10 +27,11 @@ struct Bucket {
   double rate = 0;            ///< the lr of this step
   at::Tensor lr = {};  ///< `rate` on the parameters' device, for a recorded step; an ordinary step
                        ///< on a device may leave it out of date (`with_lr`)
-  Tensors parameters = {}, gradients = {};  ///< the gradients are still to be divided
-  Tensors steps = {};                       ///< the step count of each, with this step
-  std::vector<Tensors> state = {};          ///< by slot, then by parameter
-  std::vector<std::size_t> indices = {};    ///< index of each among the masters
+  Tensors parameters = {};                ///< updated in place
+  Tensors gradients = {};                 ///< still to be divided by the step's divisor
+  Tensors steps = {};                     ///< the step count of each, with this step
+  std::vector<Tensors> state = {};        ///< by slot, then by parameter
+  std::vector<std::size_t> indices = {};  ///< index of each among the masters
 
   /// Calls a fused operator, `apply(lr)`. The lr is a tensor on a CPU, where writing it costs
   /// nothing, and in a recorded step, which must read it; otherwise it is a number.
@@ -87,17 +88,21 @@ Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0
 /// One tensor of a parameter's state, such as a moment. It is made when the parameter's first
 /// gradient arrives.
 struct Slot {
+  /// Makes the state of a parameter, or of the slice `of_master` of one.
   using Make = std::function<at::Tensor(const at::Tensor& parameter, const Slice& of_master)>;
+  /// Returns whether state still fits its parameter.
   using Matches = bool (*)(const at::Tensor& state, const at::Tensor& parameter);
+  /// Returns the part of the whole parameter's state that the state of a slice is.
   using Cut = Slice (*)(const at::Tensor& state, const Slice& of_master, std::int64_t block_size);
 
-  const char* name;
-  Make make = {};  ///< empty: zeros like the parameter. An undefined result means that the
-                   ///< parameter has no such state.
+  const char* name;  ///< in a saved state, after the parameter's name and a dot
+  Make make = {};    ///< empty: zeros like the parameter. An undefined result means that the
+                     ///< parameter has no such state.
   Matches matches = &same_layout_and_dtype;  ///< false if the parameter changed after `make`
   Cut cut = &same_rows;         ///< the part of the whole parameter's state that a rank's tensor is
   std::int64_t block_size = 0;  ///< of state that has one element for a block of elements
 
+  /// Returns new state of `p`, as `make` makes it.
   at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const;
 };
 
@@ -112,6 +117,12 @@ struct EveryMaster {
 at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::Bucket;
+using detail::GroupNumbers;
+using detail::Slot;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/bucket.ipp>

@@ -155,19 +155,22 @@ class ReadyBuckets : public UpdateScope {
   std::optional<StateWindow> window_;
 };
 
-/// A policy with `lr` and `groups`, and perhaps `weight_decay`, `betas`, `eps` and `momentum`,
-/// which groups may have as well; all may change between steps. `Buckets` do the work.
+/// The base of an optimizer that calls an operator for each bucket of parameters. `Policy` has
+/// `lr` and `groups`, and perhaps `weight_decay`, `betas`, `eps` and `momentum`, which groups may
+/// have as well; all may change between steps. The derived mechanism has `prepare`, which calls
+/// `prepare_buckets` and `keep_if_asked`, `update`, a loop over `ready_buckets`, and `state`, which
+/// calls `save`. An update that may throw calls `keep_if` before the loop. `Buckets` do the work.
 template <class Policy, class Buckets = ParameterBuckets>
 class GroupedOptimizer : public OptimizerHooks, protected Buckets {
  public:
   using carries_out = Policy;
-  static constexpr bool takes_divisor = true;
-  Policy values;
+  static constexpr bool takes_divisor = true;  ///< the update divides, and reads the flag
+  Policy values;                               ///< those of this step
   /// The initial values need the first `used` slots, or all if that is left out.
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots, std::optional<std::size_t> used = {})
       : Buckets(std::move(state_slots), used), values(std::move(v)) {}
 
-  double base_lr() const { return values.lr; }
+  double base_lr() const { return values.lr; }  ///< the lr before the schedule
   /// Calls `visit(lr)` with the learning rate of each group, then that of the other parameters.
   template <class Rate, class Visit>
   void each_rate(const Rate& rate, const Visit& visit) const {
@@ -183,13 +186,16 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
   }
   /// Puts back what a failed step changed. State that it made is freed.
   void abort() noexcept { this->abort_buckets(); }
+  /// The step is committed: drops the copies that undo it.
   void end_step(const StepGradients&, Report&) noexcept { this->end_step_of_buckets(); }
   /// From now on `abort` also undoes updates that have ended: others may fail after them.
   void keep_copies() noexcept { this->keep_copies_of_buckets(); }
+  /// Calls `visit(lr)` with the tensors that a recorded step reads.
   template <class Visit>
   void each_number(const Visit& visit) const {
     for (const Bucket& bucket : this->buckets_) visit(bucket.lr);
   }
+  /// Sets those tensors before a replay. Throws BadValue if other numbers have changed.
   void set_numbers(const RateRef& rate) {
     this->set_numbers_of_buckets(this->policy_values(), rate);
   }
@@ -251,6 +257,10 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::GroupedOptimizer;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/grouped.ipp>

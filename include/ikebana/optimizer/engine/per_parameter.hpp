@@ -57,6 +57,10 @@ class ParameterUpdates : public ParameterBuckets {
   Scratch scratch_;
 };
 
+/// The base of an optimizer that updates one parameter after the other, as `GroupedOptimizer` does
+/// otherwise: `prepare` calls `prepare_each`, and `update` calls `update_each(gradients, f)`, which
+/// calls `f(update)` with a ParameterUpdate, or, over slices, `update_cut`. A derived mechanism
+/// sets `by_operators_` in its constructor if `f` uses operators, which may throw.
 template <class Policy>
 class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> {
  public:
@@ -68,6 +72,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
     this->check_slices(masters, is_updated, this->fields(), refuse_slice<Policy>);
     this->begin_buckets(this->values.groups, masters, is_updated);
   }
+  /// Puts back what a failed step changed. State that it made is freed.
   void abort() noexcept { this->abort_updates(); }
 
  protected:
@@ -88,6 +93,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::PerParameterOptimizer;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/per_parameter.ipp>
