@@ -120,7 +120,7 @@ ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit",
            **{f"ikebana::detail::{name}": name
               for name in ("DeferredCheck", "CutParameter", "GroupedOptimizer",
                            "PerParameterOptimizer", "Bucket", "GroupNumbers", "Slot",
-                           "ParameterUpdate", "Scratch")}}
+                           "ParameterUpdate", "Scratch", "Json", "Json::ParseError")}}
 
 # Public members of public types that only other parts of the library call.
 HIDDEN = {
