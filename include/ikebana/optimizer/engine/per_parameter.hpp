@@ -2,8 +2,8 @@
 // The base of optimizers for which LibTorch has no fused operator. They update one parameter after
 // the other, and do what fused operators do inside: divide the gradient, and change nothing if the
 // step is rejected.
-#include <ikebana/optimizer/engine/cut_parameter.hpp>
 #include <ikebana/optimizer/engine/grouped.hpp>
+#include <ikebana/optimizer/engine/parameter_update.hpp>
 #include <ikebana/ranks/step_sums.hpp>
 
 namespace ikebana::detail {

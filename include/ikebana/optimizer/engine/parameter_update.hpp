@@ -115,5 +115,5 @@ using detail::ParameterUpdate;
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/optimizer/engine/impl/cut_parameter.ipp>
+#include <ikebana/optimizer/engine/impl/parameter_update.ipp>
 #endif

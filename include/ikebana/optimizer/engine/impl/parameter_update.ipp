@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/engine/cut_parameter.hpp>
+#include <ikebana/optimizer/engine/parameter_update.hpp>
 
 namespace ikebana::detail {
 
