@@ -118,7 +118,7 @@ class ParameterBuckets {
 };
 
 /// The buckets of a step in a loop that updates each of them:
-/// `for (auto ready = ready_buckets(gradients); Bucket& b : ready)`. Before the loop the step
+/// `for (auto ready = ready_buckets(gradients); const Bucket& b : ready)`. Before the loop the step
 /// counts. In the loop's body the window of the bucket's state is open, and copies of what may be
 /// undone have been taken. A parameter whose update is rounded comes alone, in FP32, and is rounded
 /// and written back after the body. If the body throws, nothing is written back, the window closes,
@@ -128,7 +128,7 @@ class ReadyBuckets : public UpdateScope {
   class Iterator {
    public:
     explicit Iterator(ReadyBuckets& all) : all_(all) {}
-    Bucket& operator*() const { return *all_.present_; }
+    const Bucket& operator*() const { return *all_.present_; }
     Iterator& operator++() {
       all_.next();
       return *this;
@@ -151,7 +151,7 @@ class ReadyBuckets : public UpdateScope {
   ParameterBuckets& owner_;
   UpdateOptions options_;
   std::size_t place_ = 0, in_fp32_ = 0;  // the present bucket, and its parameter if it is rounded
-  Bucket* present_ = nullptr;            // null: all are updated
+  const Bucket* present_ = nullptr;      // null: all are updated
   std::optional<StateWindow> window_;
 };
 

@@ -22,7 +22,7 @@ class LowPrecisionUpdate {
   void prepare_rounded(MasterBucket& bucket, std::size_t j);
   /// Copies parameter `j` of a bucket, which is rounded, and its gradient to scratch. Returns the
   /// bucket of that parameter alone, in FP32, which is then updated.
-  Bucket& to_fp32(MasterBucket& bucket, std::size_t j);
+  const Bucket& to_fp32(const MasterBucket& bucket, std::size_t j);
   /// Rounds the updated parameter `j` from scratch. A value that a rejected update leaves unchanged
   /// is written back with the same bits.
   void write_back(const MasterBucket& bucket, std::size_t j) noexcept;

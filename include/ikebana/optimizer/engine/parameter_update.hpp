@@ -13,7 +13,7 @@ class ParameterUpdate {
   Scratch& scratch;      ///< with as many bytes as the optimizer asked for in `prepare_each`
   const bool on_device;  ///< true: LibTorch's operators do the work, and the host reads nothing
 
-  ParameterUpdate(Bucket& bucket, std::size_t index, Scratch& memory,
+  ParameterUpdate(const Bucket& bucket, std::size_t index, Scratch& memory,
                   const std::optional<at::Tensor>& divisor, bool is_on_device,
                   bool is_divided = false)
       : scratch(memory),
@@ -54,7 +54,7 @@ class ParameterUpdate {
   }
 
  private:
-  Bucket& bucket_;
+  const Bucket& bucket_;
   std::size_t index_;
   const std::optional<at::Tensor>& divisor_;
   mutable bool divided_;

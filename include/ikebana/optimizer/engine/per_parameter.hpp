@@ -35,11 +35,9 @@ class ParameterUpdates : public ParameterBuckets {
   void abort_updates() noexcept;
   void reserve_scratch(ScratchBytes scratch_bytes);
   /// Calls `apply(update)` for each parameter. For buckets that are updated by operators,
-  /// `keep(bucket)` first makes room for copies of what will change: it is put back if an operator
-  /// fails or the device rejects the step.
-  void each_parameter(const StepGradients& gradients, ApplyUpdate apply, KeepCopies keep);
-  /// As `each_parameter`, for updates that change whole parameters and all of their state.
-  void update_each(const StepGradients& gradients, ApplyUpdate apply);
+  /// `keep(bucket)` first makes room for copies of what will change, by default of all: it is put
+  /// back if an operator fails or the device rejects the step.
+  void update_each(const StepGradients& gradients, ApplyUpdate apply, KeepCopies keep = keep_whole);
   /// As `update_cut` of PerParameterOptimizer.
   void update_cut_of(const OptimizerFields& of, const StepGradients& gradients,
                      c10::function_ref<void(std::vector<CutParameter>&)> apply);

@@ -53,7 +53,7 @@ IKEBANA_INLINE void SparseRows::update(const Masters&, StepGradients& gradients)
     RowsStep rows(update, values);
     update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
   };
-  each_parameter(gradients, update_rows, keep_rows);
+  update_each(gradients, update_rows, keep_rows);
 }
 
 IKEBANA_INLINE std::string SparseRows::describe() const {

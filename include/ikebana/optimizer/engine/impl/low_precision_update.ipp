@@ -29,8 +29,9 @@ IKEBANA_INLINE void LowPrecisionUpdate::prepare_rounded(MasterBucket& bucket, st
   bucket.flat_in_fp32.push_back(value_.narrow(0, 0, p.numel()));
 }
 
-IKEBANA_INLINE Bucket& LowPrecisionUpdate::to_fp32(MasterBucket& bucket, std::size_t j) {
-  Bucket& single = bucket.in_fp32[j];
+IKEBANA_INLINE const Bucket& LowPrecisionUpdate::to_fp32(const MasterBucket& bucket,
+                                                         std::size_t j) {
+  const Bucket& single = bucket.in_fp32[j];
   const at::Tensor& gradient = bucket.gradients[j];
   single.parameters[0].copy_(bucket.parameters[j]);
   if (!gradient.is_sparse()) single.gradients[0].copy_(gradient);

@@ -85,10 +85,10 @@ IKEBANA_INLINE void ParameterUpdates::reserve_scratch(ScratchBytes scratch_bytes
   }
 }
 
-IKEBANA_INLINE void ParameterUpdates::each_parameter(const StepGradients& gradients,
-                                                     ApplyUpdate apply, KeepCopies keep) {
+IKEBANA_INLINE void ParameterUpdates::update_each(const StepGradients& gradients, ApplyUpdate apply,
+                                                  KeepCopies keep) {
   keep_if([&](const Bucket& b) { return may_fail(b.parameters[0]); }, keep);
-  for (auto ready = ready_buckets(gradients, {.puts_back = true}); Bucket & b : ready) {
+  for (auto ready = ready_buckets(gradients, {.puts_back = true}); const Bucket& b : ready) {
     const bool is_on_device = on_device(b.parameters[0]);
     if (!is_on_device && ready.found_inf && number(*ready.found_inf) != 0) continue;
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
@@ -100,11 +100,6 @@ IKEBANA_INLINE void ParameterUpdates::each_parameter(const StepGradients& gradie
   }
   if (gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
   scratch_.release();
-}
-
-IKEBANA_INLINE void ParameterUpdates::update_each(const StepGradients& gradients,
-                                                  ApplyUpdate apply) {
-  each_parameter(gradients, apply, keep_whole);
 }
 
 IKEBANA_INLINE void ParameterUpdates::update_cut_of(
