@@ -14,7 +14,8 @@ IKEBANA_INLINE void Mechanism<SGD>::update(const Masters&, StepGradients& gradie
   keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); });
   // Without dampening, the first update of a buffer of zeros is the same as any other.
   const bool waits = state_.slots_in_use() > 0 && values.dampening != 0;
-  for (auto ready = ready_buckets(gradients, {.waits_for_flag = waits});
+  const bool records = detail::recording();  // `update_by_operators` then does not read the flag
+  for (auto ready = ready_buckets(gradients, {.waits_for_flag = waits, .puts_back = records});
        const detail::Bucket& b : ready) {
     if (fused_is_wrong(b.parameters[0])) {
       update_by_operators(b, ready.divisor, ready.found_inf);
@@ -27,8 +28,7 @@ IKEBANA_INLINE void Mechanism<SGD>::update(const Masters&, StepGradients& gradie
                       b.first_step, ready.divisor, ready.found_inf);
     });
   }
-  if (detail::recording() && gradients.found_inf.defined())
-    copies_.put_back_if(gradients.found_inf);
+  if (records && gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
 }
 
 IKEBANA_INLINE std::string Mechanism<SGD>::describe() const {
