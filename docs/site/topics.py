@@ -108,7 +108,8 @@ TOPICS = [
     Topic("hooks", "Hooks and mechanisms", ("docs/step.md", "docs/extending.md", "docs/contributing.md"), ("hooks",),
           ("Mechanism", "RankGroup", "OneRank", "OneRankGroup", "SingleRank", "Ranks",
            "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank", "DeferredCheck", "CutParameter",
-           "readable", "momentum_of"),
+           "readable", "momentum_of", "GroupedOptimizer", "PerParameterOptimizer", "Bucket",
+           "GroupNumbers", "Slot", "ParameterUpdate", "Scratch"),
           intro="For authors of policies: what a mechanism overrides, and what it is given. A number "
           "before a comment is that of the place in [step.md](../docs/step.md) where a step asks "
           "the hook."),
@@ -116,13 +117,17 @@ TOPICS = [
 
 # Names of other namespaces that namespace ikebana has by a using-declaration.
 ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit",
-           "ikebana::detail::DeferredCheck": "DeferredCheck",
-           "ikebana::detail::CutParameter": "CutParameter"}
+           **{f"ikebana::detail::{name}": name
+              for name in ("DeferredCheck", "CutParameter", "GroupedOptimizer",
+                           "PerParameterOptimizer", "Bucket", "GroupNumbers", "Slot",
+                           "ParameterUpdate", "Scratch", "Json", "Json::ParseError")}}
 
 # Public members of public types that only other parts of the library call.
 HIDDEN = {
     "AdamW8bit": ("in_8_bits",),
     "CutParameter": ("CutParameter",),
+    "ParameterUpdate": ("ParameterUpdate", "is_divided"),
+    "Scratch": ("reserve", "release", "clear"),
     "DeferredCheck": ("take_recorded", "check", "undo", "Recorded", "Raise"),
     "ProcessGroup": ("members",),
     "Ragged": ("each_part",),

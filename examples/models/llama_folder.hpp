@@ -17,7 +17,7 @@
 
 namespace llama_folder {
 
-using ikebana::detail::Json;
+using ikebana::Json;
 
 /// The members of an object in config.json. Each must be asked for or listed as one that changes
 /// nothing: one that is left makes another model.
@@ -73,7 +73,7 @@ class Fields {
     return value.substr(std::min(value.find_first_not_of(" \n\t\r"), value.size()));
   }
   [[noreturn]] void fail(const std::string& name, const std::string& what) const {
-    throw ikebana::BadFile("`" + ikebana::detail::escaped(place_ + name) + "` " + what);
+    throw ikebana::BadFile("`" + Json::excerpt(place_ + name) + "` " + what);
   }
   void refuse(const std::string& name, const std::string& cure) const {
     fail(name,
@@ -253,10 +253,10 @@ inline LlamaConfig read_config(const std::filesystem::path& folder) {
   const std::string json = text.str();
   try {
     return llama_folder::read(llama_folder::Fields(json, 0, ""));
-  } catch (const ikebana::detail::Json::ParseError& error) {
+  } catch (const ikebana::Json::ParseError& error) {
     throw ikebana::BadFile("read_config: `" + path.string() + "`, at byte " +
-                           std::to_string(error.offset) + ": " +
-                           ikebana::detail::escaped(error.what) + ". Use another copy.");
+                           std::to_string(error.offset) + ": " + error.what +
+                           ". Use another copy.");
   } catch (const ikebana::Error& error) {
     throw ikebana::BadFile("read_config: `" + path.string() + "`: " + error.what() +
                            (std::string(error.what()).ends_with(".") ? "" : "."));

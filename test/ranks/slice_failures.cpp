@@ -28,7 +28,7 @@ struct Decides {
 
 template <>
 struct ikebana::Mechanism<test::ranks::slice_failures::Means>
-    : ikebana::detail::PerParameterOptimizer<test::ranks::slice_failures::Means> {
+    : ikebana::PerParameterOptimizer<test::ranks::slice_failures::Means> {
   using Means = test::ranks::slice_failures::Means;
   using Fuse = test::ranks::slice_failures::Fuse;
   explicit Mechanism(Means v) : PerParameterOptimizer(std::move(v), {{"sum"}}) {

@@ -69,6 +69,28 @@ TEST_CASE("reference: files of tensors") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("reference: a text of JSON") {
+  // example: Json, Json::ParseError
+  std::int64_t layers = 0;
+  auto read = [&](std::string_view text) {
+    Json json(text, 0);
+    json.object("the configuration", [&](const std::string& name) {
+      if (name == "layers") layers = json.integer();
+      else json.skip_value();
+    });
+    json.expect_end("the last `}`");
+  };
+  read(R"({"name": "small", "layers": 12})");
+  try {
+    read(R"({"layers": twelve})");
+  } catch (const Json::ParseError& error) {
+    CHECK(error.what == "a whole number that is not negative is missing");
+    CHECK(error.offset == 11);
+  }
+  // end
+  CHECK(layers == 12);
+}
+
 // example: NumberRange, count_range, positive_range
 struct Patience {  // a saved number outside of its range is an error, and nothing is loaded
   static constexpr const char* state_name = "patience";

@@ -96,6 +96,23 @@ TEST_CASE("recording: SGD without a fused operator") {
   check_recording<HalfNet>("SGD of BFloat16", 0x1p-7, CrossEntropyLoss{}, sgd);
 }
 
+TEST_CASE("recording: SGD without a fused operator undoes a replay that is rejected") {
+  Replayed<HalfNet, CrossEntropyLoss, SGD> trainer({}, SGD{.lr = 0.1, .momentum = 0.9});
+  for (int i = 0; i < 2; ++i) trainer.step(i);
+  trainer.record(2);
+  trainer.replay(3, recorded_batch(3));
+  const StateDict before = trainer.state();
+  Rows bad = recorded_batch(4);
+  bad.input[0][0] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THROWS_AS(trainer.replay(4, bad), NonFinite);
+  const StateDict after = trainer.state();
+  for (const auto& [name, t] : before)
+    if (!test::contains(name, "generator")) {
+      CAPTURE(name);
+      CHECK(test::same_bits(t, after.at(name)));
+    }
+}
+
 TEST_CASE("recording: an optimizer of one's own that lists its numbers") {
   check("OwnSGD", exact, OwnSGD{}, CosineAnnealingLR{.T_max = 10}, ClipGradNorm{});
 }

@@ -203,7 +203,7 @@ struct Breaks {
 
 template <>
 struct ikebana::Mechanism<guarantees::state_storage_trainer::Breaks>
-    : ikebana::detail::GroupedOptimizer<guarantees::state_storage_trainer::Breaks> {
+    : ikebana::GroupedOptimizer<guarantees::state_storage_trainer::Breaks> {
   explicit Mechanism(guarantees::state_storage_trainer::Breaks v)
       : GroupedOptimizer(std::move(v), {{"momentum_buffer"}}) {}
   template <class Rate>
@@ -211,13 +211,12 @@ struct ikebana::Mechanism<guarantees::state_storage_trainer::Breaks>
     prepare_buckets(masters, gradients, rate, 1);
   }
   void update(const Masters&, StepGradients& gradients) {
-    keep_if([](const detail::Bucket&) { return true; }, detail::keep_whole);
-    update_buckets(gradients, [&](detail::Bucket& b, const auto&, const auto&) {
+    keep_if([](const Bucket&) { return true; });
+    for (auto ready = ready_buckets(gradients); const Bucket& b : ready)
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
         b.state[0][j].add_(b.gradients[j]), b.parameters[j].sub_(b.state[0][j], values.lr);
         if (*values.is_broken && b.indices[j] > 0) throw std::runtime_error("in the middle");
       }
-    });
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 };

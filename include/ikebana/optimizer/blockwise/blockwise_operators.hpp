@@ -1,6 +1,6 @@
 #pragma once
 // AdamW8bit by LibTorch's operators, for devices whose memory the host does not access.
-#include <ikebana/optimizer/blockwise/blockwise.hpp>
+#include <ikebana/optimizer/blockwise/blockwise_pass.hpp>
 
 namespace ikebana::detail {
 

@@ -31,20 +31,6 @@ class AdamFamily : public GroupedOptimizer<Policy> {
     this->save(archive, masters, state_slots());
   }
 
- protected:
-  template <class Operator>
-  void update_with(const StepGradients& gradients, Operator&& apply) noexcept {
-    const Policy& v = this->values;
-    this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
-      const at::TensorList largest = v.amsgrad ? at::TensorList(b.state[2]) : at::TensorList();
-      with_rate(b, [&](const auto& lr) {
-        apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, lr,
-              b.numbers.betas[0], b.numbers.betas[1], b.numbers.weight_decay, b.numbers.eps,
-              v.amsgrad, v.maximize, divisor, found_inf);
-      });
-    });
-  }
-
  private:
   std::size_t state_slots() const { return this->values.amsgrad ? 3 : 2; }
   void check_values() const { check_adam(this->policy_values()); }

@@ -9,27 +9,42 @@
 namespace ikebana::detail {
 
 /// The numbers, besides the lr, with which the update of a group computes in one step; 0 if the
-/// optimizer has no such field. `betas[0]` and `momentum` follow the schedule.
+/// optimizer has no such field.
 struct GroupNumbers {
-  double weight_decay = 0;
-  std::array<double, 2> betas = {};
-  double eps = 0, momentum = 0;
+  double weight_decay = 0;           ///< as the policy or the group has it
+  std::array<double, 2> betas = {};  ///< the first one follows the schedule
+  double eps = 0;                    ///< as the policy or the group has it
+  double momentum = 0;               ///< follows the schedule
 
   friend bool operator==(const GroupNumbers&, const GroupNumbers&) = default;
 };
 
-/// Parameters that are updated together: of one group, device and dtype.
+/// Parameters that one call of an operator updates: of one group, device and dtype.
 struct Bucket {
-  std::size_t group = 0;    ///< index of the group; the number of groups if there is no group
-  bool first_step = false;  ///< it is the first of these parameters, or of a slot of their state
-  bool ends_first_step = false;  ///< this update, which was accepted, was the first
-  GroupNumbers numbers = {};
-  double rate = 0;     ///< the lr of this step
+  std::size_t group = 0;      ///< index of the group; the number of groups if there is no group
+  bool first_step = false;    ///< it is the first of these parameters, or of a slot of their state
+  GroupNumbers numbers = {};  ///< the group's numbers in this step
+  double rate = 0;            ///< the lr of this step
   at::Tensor lr = {};  ///< `rate` on the parameters' device, for a recorded step; an ordinary step
-                       ///< on a device may leave it out of date (`set_rate`)
-  Tensors parameters = {}, gradients = {}, steps = {};
+                       ///< on a device may leave it out of date (`with_lr`)
+  Tensors parameters = {};                ///< updated in place
+  Tensors gradients = {};                 ///< still to be divided by the step's divisor
+  Tensors steps = {};                     ///< the step count of each, with this step
   std::vector<Tensors> state = {};        ///< by slot, then by parameter
   std::vector<std::size_t> indices = {};  ///< index of each among the masters
+
+  /// Calls a fused operator, `apply(lr)`. The lr is a tensor on a CPU, where writing it costs
+  /// nothing, and in a recorded step, which must read it; otherwise it is a number.
+  template <class Apply>
+  void with_lr(const Apply& apply) const {
+    if (lr.is_cpu() || recording()) apply(lr);
+    else apply(rate);
+  }
+};
+
+/// A bucket of masters, with what a step needs besides to update them and to undo that.
+struct MasterBucket : Bucket {
+  bool ends_first_step = false;  ///< this update, which was accepted, was the first
   /// If updates are rounded: each parameter as a separate bucket, in FP32 scratch; and the
   /// parameter and its scratch in memory order, in one dimension.
   std::vector<Bucket> in_fp32 = {};
@@ -46,7 +61,7 @@ bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Ten
 /// know.
 bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits);
 /// Makes room for copies of everything that an update of the bucket changes.
-void keep_whole(Bucket& bucket);
+void keep_whole(MasterBucket& bucket);
 /// The error of a replay if numbers that the recorded step contains have changed.
 inline constexpr const char* frozen_numbers =
     "this step is a replay of a recorded one, which contains the weight_decay, betas, eps and "
@@ -58,13 +73,6 @@ void set_lr(at::Tensor& rate, double lr);
 /// Sets a bucket's rate for this step. If the operator takes the rate as a number (`is_number`), no
 /// operator writes it to a device.
 void set_rate(Bucket& b, double lr, bool is_number);
-/// Calls a fused operator, `apply(lr)`. The rate is a tensor on a CPU, where writing it costs
-/// nothing, and in a recorded step, which must read it; otherwise it is a number.
-template <class Apply>
-void with_rate(const Bucket& b, const Apply& apply) {
-  if (b.lr.is_cpu() || recording()) apply(b.lr);
-  else apply(b.rate);
-}
 
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,
 // so these functions do.
@@ -80,17 +88,21 @@ Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0
 /// One tensor of a parameter's state, such as a moment. It is made when the parameter's first
 /// gradient arrives.
 struct Slot {
+  /// Makes the state of a parameter, or of the slice `of_master` of one.
   using Make = std::function<at::Tensor(const at::Tensor& parameter, const Slice& of_master)>;
+  /// Returns whether state still fits its parameter.
   using Matches = bool (*)(const at::Tensor& state, const at::Tensor& parameter);
+  /// Returns the part of the whole parameter's state that the state of a slice is.
   using Cut = Slice (*)(const at::Tensor& state, const Slice& of_master, std::int64_t block_size);
 
-  const char* name;
-  Make make = {};  ///< empty: zeros like the parameter. An undefined result means that the
-                   ///< parameter has no such state.
+  const char* name;  ///< in a saved state, after the parameter's name and a dot
+  Make make = {};    ///< empty: zeros like the parameter. An undefined result means that the
+                     ///< parameter has no such state.
   Matches matches = &same_layout_and_dtype;  ///< false if the parameter changed after `make`
   Cut cut = &same_rows;         ///< the part of the whole parameter's state that a rank's tensor is
   std::int64_t block_size = 0;  ///< of state that has one element for a block of elements
 
+  /// Returns new state of `p`, as `make` makes it.
   at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const;
 };
 
@@ -105,6 +117,12 @@ struct EveryMaster {
 at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::Bucket;
+using detail::GroupNumbers;
+using detail::Slot;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/bucket.ipp>

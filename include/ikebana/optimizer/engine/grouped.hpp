@@ -9,12 +9,13 @@
 #include <ikebana/optimizer/engine/policy_values.hpp>
 #include <ikebana/optimizer/engine/step_counts.hpp>
 #include <ikebana/optimizer/group.hpp>
+#include <iterator>
+#include <optional>
 
 namespace ikebana::detail {
 
-/// An update of one bucket.
-using BucketUpdate = c10::function_ref<void(Bucket&, const std::optional<at::Tensor>& divisor,
-                                            const std::optional<at::Tensor>& found_inf)>;
+class ReadyBuckets;
+
 /// The divisor and the flag of a step, while its update runs. Leaves out autograd's layer of the
 /// dispatcher, which copies lists: an allocation that fails between two buckets could not be
 /// undone.
@@ -24,6 +25,16 @@ struct UpdateScope {
 
   explicit UpdateScope(const StepGradients& gradients);
 };
+/// Options of the loop over `ready_buckets`.
+struct UpdateOptions {
+  /// The host waits for the device's flag in each step up to the first accepted update.
+  bool waits_for_flag = false;
+  /// The update does not read the flag on a device: if that rejects the step, each bucket is put
+  /// back from its copies.
+  bool puts_back = false;
+};
+/// Makes room for copies of what the update of a bucket changes.
+using KeepCopies = c10::function_ref<void(MasterBucket&)>;
 /// Makes the gradient that an update uses from the gradient that backward computed.
 using ConvertGradient = c10::function_ref<at::Tensor(
     const at::Tensor& gradient, const at::Tensor& parameter, const std::string& name)>;
@@ -32,15 +43,14 @@ using ConvertGradient = c10::function_ref<at::Tensor(
 class ParameterBuckets {
  public:
   ParameterBuckets(std::vector<Slot> state_slots, std::optional<std::size_t> used);
-  ParameterBuckets(const ParameterBuckets&);
   ParameterBuckets(ParameterBuckets&&) noexcept;
-  ParameterBuckets& operator=(const ParameterBuckets&);
   ParameterBuckets& operator=(ParameterBuckets&&) noexcept;
   ~ParameterBuckets();
 
  protected:
   LowPrecisionUpdate low_precision_;
   OptimizerState state_;
+  std::vector<MasterBucket> buckets_;
   UpdateCopies copies_;  // of step counts; each bucket has the copies of its tensors
 
   void begin_buckets(const std::vector<Group>& groups, const Masters& masters,
@@ -51,32 +61,23 @@ class ParameterBuckets {
   void set_numbers_of_buckets(const PolicyValues& of, const RateRef& rate);
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `state_slots` slots, and sets the buckets' gradients to `convert(gradient, parameter,
-  /// name)`. `rate_is_number`: the update takes the lr of a device by `with_rate`.
+  /// name)`. `rate_is_number`: the update takes the lr of a device by `Bucket::with_lr`.
   void prepare_with(const PolicyValues& of, const RateRef& rate, bool rate_is_number,
                     const Masters& masters, const StepGradients& gradients, std::size_t state_slots,
                     ConvertGradient convert);
-  static void keep_update(const UpdateCopies&) noexcept {}
-  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`, within the
-  /// bucket's window if it has one, and `end(copies)` with the copies of the bucket. With
-  /// `waits_for_flag` the host waits for the device in each step up to the first accepted update.
-  void update_buckets(const StepGradients& gradients, BucketUpdate call,
-                      bool waits_for_flag = false,
-                      c10::function_ref<void(const UpdateCopies&)> end = keep_update);
+  /// The buckets of this step, for the loop that updates them.
+  ReadyBuckets ready_buckets(const StepGradients& gradients, const UpdateOptions& options = {});
   /// Counts a step in every bucket. Returns false, and counts nothing, if the host knows that the
   /// update is rejected and windows need not be opened for it. All buckets are updated between this
   /// and `end_update`.
   bool begin_update(const UpdateScope& scope);
   void end_update(const UpdateScope& scope, bool waits_for_flag);
-  /// Calls `keep(bucket)`, which makes room for copies of what will change, for the buckets whose
-  /// update may fail. The copies are kept until the step is committed or undone.
-  void keep_if(c10::function_ref<bool(const Bucket&)> may_fail,
-               c10::function_ref<void(Bucket&)> keep);
+  /// Calls `keep(bucket)` for the buckets whose update may fail, and for all if `keep_copies` was
+  /// called. The copies are kept until the step is committed or undone.
+  void keep_if(c10::function_ref<bool(const Bucket&)> may_fail, KeepCopies keep = keep_whole);
   /// As `keep_if`, for updates that cannot fail: keeps copies if `keep_copies` was called. Is
   /// called in `prepare`.
   void keep_if_asked();
-  void each_bucket(c10::function_ref<void(Bucket&)> visit);
-  /// Calls `visit(tensor)` for the lr of each bucket.
-  void each_lr(c10::function_ref<void(const at::Tensor&)> visit) const;
   void forget_gradients() noexcept;
   /// Saves or loads lr, weight_decay (null if the policy has no such field), groups, step counts
   /// and the first `state_slots` slots.
@@ -84,6 +85,8 @@ class ParameterBuckets {
                     double* weight_decay, std::vector<Group>& groups);
 
  private:
+  friend class ReadyBuckets;
+
   /// Throws BadValue and changes nothing if a group matches no parameter.
   void sort_into_groups(const std::vector<Group>& groups, const Masters& masters);
   /// Adds slots up to `state_slots`: at the beginning, and when a changed value needs more state.
@@ -96,9 +99,9 @@ class ParameterBuckets {
   [[noreturn]] static void refuse_recording();
   void sort(const Masters& masters);
   /// Returns the last bucket of such parameters, or a new one if its window has no room.
-  Bucket& bucket_of(std::size_t i, const at::Tensor& p);
-  void add(Bucket& bucket, std::size_t i, const at::Tensor& p);
-  void set_gradients(Bucket& bucket, const Masters& masters, const StepGradients& gradients,
+  MasterBucket& bucket_of(std::size_t i, const at::Tensor& p);
+  void add(MasterBucket& bucket, std::size_t i, const at::Tensor& p);
+  void set_gradients(MasterBucket& bucket, const Masters& masters, const StepGradients& gradients,
                      ConvertGradient convert);
   void forget_copies() noexcept;
 
@@ -112,22 +115,62 @@ class ParameterBuckets {
   bool keeps_copies_ = false;         // of all buckets, in every step
   bool is_sorted_ = false;            // false: buckets_ must be made again
   std::int64_t window_bytes_ = 0;     // for which buckets_ were made; 0: no windows
-  std::vector<Bucket> buckets_;
 };
 
-/// A policy with `lr` and `groups`, and perhaps `weight_decay`, `betas`, `eps` and `momentum`,
-/// which groups may have as well; all may change between steps. `Buckets` do the work.
+/// The buckets of a step in a loop that updates each of them:
+/// `for (auto ready = ready_buckets(gradients); const Bucket& b : ready)`. Before the loop the step
+/// counts. In the loop's body the window of the bucket's state is open, and copies of what may be
+/// undone have been taken. A parameter whose update is rounded comes alone, in FP32, and is rounded
+/// and written back after the body. If the body throws, nothing is written back, the window closes,
+/// and `abort` puts back what has changed. The body must not leave the loop in another way.
+class ReadyBuckets : public UpdateScope {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(ReadyBuckets& all) : all_(all) {}
+    const Bucket& operator*() const { return *all_.present_; }
+    Iterator& operator++() {
+      all_.next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return all_.present_ == nullptr; }
+
+   private:
+    ReadyBuckets& all_;
+  };
+
+  ReadyBuckets(ParameterBuckets& owner, const StepGradients& gradients,
+               const UpdateOptions& options);
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  void open();  // the bucket at `place_`, or ends the update after the last one
+  void next();
+
+  ParameterBuckets& owner_;
+  UpdateOptions options_;
+  std::size_t place_ = 0, in_fp32_ = 0;  // the present bucket, and its parameter if it is rounded
+  const Bucket* present_ = nullptr;      // null: all are updated
+  std::optional<StateWindow> window_;
+};
+
+/// The base of an optimizer that calls an operator for each bucket of parameters. `Policy` has
+/// `lr` and `groups`, and perhaps `weight_decay`, `betas`, `eps` and `momentum`, which groups may
+/// have as well; all may change between steps. The derived mechanism has `prepare`, which calls
+/// `prepare_buckets` and `keep_if_asked`, `update`, a loop over `ready_buckets`, and `state`, which
+/// calls `save`. An update that may throw calls `keep_if` before the loop. `Buckets` do the work.
 template <class Policy, class Buckets = ParameterBuckets>
 class GroupedOptimizer : public OptimizerHooks, protected Buckets {
  public:
   using carries_out = Policy;
-  static constexpr bool takes_divisor = true;
-  Policy values;
+  static constexpr bool takes_divisor = true;  ///< the update divides, and reads the flag
+  Policy values;                               ///< those of this step
   /// The initial values need the first `used` slots, or all if that is left out.
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots, std::optional<std::size_t> used = {})
       : Buckets(std::move(state_slots), used), values(std::move(v)) {}
 
-  double base_lr() const { return values.lr; }
+  double base_lr() const { return values.lr; }  ///< the lr before the schedule
   /// Calls `visit(lr)` with the learning rate of each group, then that of the other parameters.
   template <class Rate, class Visit>
   void each_rate(const Rate& rate, const Visit& visit) const {
@@ -143,19 +186,22 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
   }
   /// Puts back what a failed step changed. State that it made is freed.
   void abort() noexcept { this->abort_buckets(); }
+  /// The step is committed: drops the copies that undo it.
   void end_step(const StepGradients&, Report&) noexcept { this->end_step_of_buckets(); }
   /// From now on `abort` also undoes updates that have ended: others may fail after them.
   void keep_copies() noexcept { this->keep_copies_of_buckets(); }
+  /// Calls `visit(lr)` with the tensors that a recorded step reads.
   template <class Visit>
   void each_number(const Visit& visit) const {
-    this->each_lr([&](const at::Tensor& lr) { visit(lr); });
+    for (const Bucket& bucket : this->buckets_) visit(bucket.lr);
   }
+  /// Sets those tensors before a replay. Throws BadValue if other numbers have changed.
   void set_numbers(const RateRef& rate) {
     this->set_numbers_of_buckets(this->policy_values(), rate);
   }
 
  protected:
-  /// Set by an optimizer whose update takes the lr of a device by `with_rate`.
+  /// Set by an optimizer whose update takes the lr of a device by `Bucket::with_lr`.
   bool rate_is_number_ = false;
   static constexpr bool decays = requires(Policy v) { v.weight_decay; };
   static constexpr bool has_betas = requires(Policy v) { v.betas; };
@@ -211,6 +257,10 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::GroupedOptimizer;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/grouped.ipp>

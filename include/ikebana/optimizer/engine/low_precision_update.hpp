@@ -19,14 +19,13 @@ class LowPrecisionUpdate {
   /// Prepares the update of a parameter by its gradient. Returns the gradient to keep until then.
   at::Tensor prepare(at::Tensor gradient, const at::Tensor& p);
   /// Prepares parameter `j` of a bucket, which is rounded, after the bucket's other values are set.
-  void prepare_rounded(Bucket& bucket, std::size_t j);
-  /// Calls `call(bucket)`, or for rounded parameters once with each of them in FP32. A value that a
-  /// rejected update leaves unchanged is written back with the same bits.
-  void update(Bucket& bucket, c10::function_ref<void(Bucket&)> call);
-  /// Calls `call(bucket, j)` for one parameter of a bucket; for a rounded one with its bucket in
-  /// FP32 and the gradient that was prepared. `writes`: the parameter changes.
-  void update_one(Bucket& bucket, std::size_t j, bool writes,
-                  c10::function_ref<void(Bucket&, std::size_t)> call);
+  void prepare_rounded(MasterBucket& bucket, std::size_t j);
+  /// Copies parameter `j` of a bucket, which is rounded, and its gradient to scratch. Returns the
+  /// bucket of that parameter alone, in FP32, which is then updated.
+  const Bucket& to_fp32(const MasterBucket& bucket, std::size_t j);
+  /// Rounds the updated parameter `j` from scratch. A value that a rejected update leaves unchanged
+  /// is written back with the same bits.
+  void write_back(const MasterBucket& bucket, std::size_t j) noexcept;
   bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
 
  private:

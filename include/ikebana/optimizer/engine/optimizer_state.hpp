@@ -9,18 +9,18 @@ namespace ikebana::detail {
 /// While it exists, the window of a bucket is open, if the bucket has one.
 class StateWindow {
  public:
-  StateWindow(StateStorage* storage, const Bucket& bucket) noexcept;
+  StateWindow(StateStorage* storage, const MasterBucket& bucket) noexcept;
   ~StateWindow();
   StateWindow(const StateWindow&) = delete;
   StateWindow& operator=(const StateWindow&) = delete;
 
  private:
   StateStorage* storage_;
-  const Bucket& bucket_;
+  const MasterBucket& bucket_;
 };
 
 /// Puts back what an update of the bucket changed, if that was copied.
-void undo(Bucket& bucket, StateStorage* storage) noexcept;
+void undo(MasterBucket& bucket, StateStorage* storage) noexcept;
 
 /// True if a loaded state has tensors of that slot for one of these masters. Other masters do not
 /// count: under InBackward each parameter has its own optimizer.
@@ -52,7 +52,7 @@ class OptimizerState {
   std::int64_t bytes(std::size_t master) const;
   /// Appends the tensors of a master to its bucket, and to the bucket's window if there are
   /// windows.
-  void add_to(Bucket& bucket, std::size_t master, bool has_windows) const;
+  void add_to(MasterBucket& bucket, std::size_t master, bool has_windows) const;
   /// True if the state of parameter `j` of a bucket fits its operand.
   bool matches(const Bucket& bucket, std::size_t j, const at::Tensor& operand) const;
   /// The slice of the whole parameter that a master is.

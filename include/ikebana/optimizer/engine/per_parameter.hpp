@@ -2,8 +2,8 @@
 // The base of optimizers for which LibTorch has no fused operator. They update one parameter after
 // the other, and do what fused operators do inside: divide the gradient, and change nothing if the
 // step is rejected.
-#include <ikebana/optimizer/engine/cut_parameter.hpp>
 #include <ikebana/optimizer/engine/grouped.hpp>
+#include <ikebana/optimizer/engine/parameter_update.hpp>
 #include <ikebana/ranks/step_sums.hpp>
 
 namespace ikebana::detail {
@@ -35,12 +35,9 @@ class ParameterUpdates : public ParameterBuckets {
   void abort_updates() noexcept;
   void reserve_scratch(ScratchBytes scratch_bytes);
   /// Calls `apply(update)` for each parameter. For buckets that are updated by operators,
-  /// `keep(bucket)` first makes room for copies of what will change: it is put back if an operator
-  /// fails or the device rejects the step.
-  void each_parameter(const StepGradients& gradients, ApplyUpdate apply,
-                      c10::function_ref<void(Bucket&)> keep);
-  /// As `each_parameter`, for updates that change whole parameters and all of their state.
-  void update_each(const StepGradients& gradients, ApplyUpdate apply);
+  /// `keep(bucket)` first makes room for copies of what will change, by default of all: it is put
+  /// back if an operator fails or the device rejects the step.
+  void update_each(const StepGradients& gradients, ApplyUpdate apply, KeepCopies keep = keep_whole);
   /// As `update_cut` of PerParameterOptimizer.
   void update_cut_of(const OptimizerFields& of, const StepGradients& gradients,
                      c10::function_ref<void(std::vector<CutParameter>&)> apply);
@@ -51,13 +48,17 @@ class ParameterUpdates : public ParameterBuckets {
   /// Throws BadModel if another rank has gradients of other parameters: the ranks would exchange
   /// numbers of different parameters.
   void meet_others(const OptimizerFields& of, const StepGradients& gradients);
-  static void refuse_window(const OptimizerFields& of, const Bucket& bucket);
+  static void refuse_window(const OptimizerFields& of, const MasterBucket& bucket);
   void check_cut(const OptimizerFields& of, const Masters& masters, std::size_t i) const;
   bool may_fail(const at::Tensor& p) const { return by_operators_ || on_device(p); }
 
   Scratch scratch_;
 };
 
+/// The base of an optimizer that updates one parameter after the other, as `GroupedOptimizer` does
+/// otherwise: `prepare` calls `prepare_each`, and `update` calls `update_each(gradients, f)`, which
+/// calls `f(update)` with a ParameterUpdate, or, over slices, `update_cut`. A derived mechanism
+/// sets `by_operators_` in its constructor if `f` uses operators, which may throw.
 template <class Policy>
 class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> {
  public:
@@ -69,6 +70,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
     this->check_slices(masters, is_updated, this->fields(), refuse_slice<Policy>);
     this->begin_buckets(this->values.groups, masters, is_updated);
   }
+  /// Puts back what a failed step changed. State that it made is freed.
   void abort() noexcept { this->abort_updates(); }
 
  protected:
@@ -89,6 +91,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::PerParameterOptimizer;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/per_parameter.ipp>

@@ -11,13 +11,15 @@ class Scratch {
  public:
   /// The bytes that a tensor of `elements` elements takes: a multiple of a cache line.
   static std::int64_t bytes(std::int64_t elements, at::ScalarType type);
+  /// Allocates the buffer, unless there is one that is as large.
   void reserve(std::int64_t bytes, c10::Device device);
-  void release() noexcept { buffer_.reset(); }
+  void release() noexcept { buffer_.reset(); }  ///< frees the buffer
   /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
   /// A contiguous, uninitialized tensor in the buffer. While a step is recorded, it has separate
   /// memory, which a recording can keep.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type);
+  /// As `allocate`, with the shape and dtype of `t`.
   at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
 
  private:
@@ -58,6 +60,10 @@ void lerp_inplace(const at::Tensor& p, const at::Tensor& end, double weight);
 void lerp_inplace(const at::Tensor& p, const at::Tensor& end, const at::Tensor& weight);
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::Scratch;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/optimizer/engine/impl/scratch.ipp>

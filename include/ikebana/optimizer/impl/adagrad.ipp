@@ -47,10 +47,10 @@ IKEBANA_INLINE detail::Slot Mechanism<Adagrad>::sum_slot(const Adagrad& v) {
 }
 
 IKEBANA_INLINE void Mechanism<Adagrad>::update_fused(const StepGradients& gradients) noexcept {
-  update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
+  for (auto ready = ready_buckets(gradients); const detail::Bucket& b : ready)
     at::_fused_adagrad_(b.parameters, b.gradients, b.state[0], b.steps, b.lr, values.lr_decay,
-                        b.numbers.weight_decay, b.numbers.eps, values.maximize, divisor, found_inf);
-  });
+                        b.numbers.weight_decay, b.numbers.eps, values.maximize, ready.divisor,
+                        ready.found_inf);
 }
 
 IKEBANA_INLINE void Mechanism<Adagrad>::check_values() const {

@@ -7,7 +7,15 @@ namespace ikebana {
 IKEBANA_INLINE Mechanism<AdamW>::Mechanism(AdamW v) : AdamFamily(std::move(v)) {}
 
 IKEBANA_INLINE void Mechanism<AdamW>::update(const Masters&, StepGradients& gradients) noexcept {
-  update_with(gradients, [](auto&&... args) { at::_fused_adamw_(args...); });
+  for (auto ready = ready_buckets(gradients); const detail::Bucket& b : ready) {
+    const at::TensorList largest = values.amsgrad ? b.state[2] : at::TensorList();
+    b.with_lr([&](const auto& lr) {
+      at::_fused_adamw_(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, lr,
+                        b.numbers.betas[0], b.numbers.betas[1], b.numbers.weight_decay,
+                        b.numbers.eps, values.amsgrad, values.maximize, ready.divisor,
+                        ready.found_inf);
+    });
+  }
 }
 
 }  // namespace ikebana

@@ -11,21 +11,24 @@ IKEBANA_INLINE Mechanism<SGD>::Mechanism(SGD v)
 }
 
 IKEBANA_INLINE void Mechanism<SGD>::update(const Masters&, StepGradients& gradients) {
-  keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); },
-          detail::keep_whole);
-  auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
-    if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
+  keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); });
+  // Without dampening, the first update of a buffer of zeros is the same as any other.
+  const bool waits = state_.slots_in_use() > 0 && values.dampening != 0;
+  const bool records = detail::recording();  // `update_by_operators` then does not read the flag
+  for (auto ready = ready_buckets(gradients, {.waits_for_flag = waits, .puts_back = records});
+       const detail::Bucket& b : ready) {
+    if (fused_is_wrong(b.parameters[0])) {
+      update_by_operators(b, ready.divisor, ready.found_inf);
+      continue;
+    }
     const at::TensorList buffers = b.numbers.momentum == 0 ? at::TensorList() : b.state[0];
-    detail::with_rate(b, [&](const auto& lr) {
+    b.with_lr([&](const auto& lr) {
       at::_fused_sgd_(b.parameters, b.gradients, buffers, b.numbers.weight_decay,
                       b.numbers.momentum, lr, values.dampening, values.nesterov, values.maximize,
-                      b.first_step, divisor, found_inf);
+                      b.first_step, ready.divisor, ready.found_inf);
     });
-  };
-  // Without dampening, the first update of a buffer of zeros is the same as any other.
-  update_buckets(gradients, apply, state_.slots_in_use() > 0 && values.dampening != 0);
-  if (detail::recording() && gradients.found_inf.defined())
-    copies_.put_back_if(gradients.found_inf);
+  }
+  if (records && gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
 }
 
 IKEBANA_INLINE std::string Mechanism<SGD>::describe() const {
@@ -85,10 +88,10 @@ IKEBANA_INLINE void Mechanism<SGD>::check_values() const {
 
 IKEBANA_INLINE void Mechanism<SGD>::check_momenta() {
   bool any = false, all = true;
-  each_bucket([&](const detail::Bucket& b) {
+  for (const detail::Bucket& b : buckets_) {
     const bool moves = b.numbers.momentum != 0;
     any |= moves, all &= moves;
-  });
+  }
   check(all || !any || values.dampening == 0,
         "some parameters have a momentum of 0 and others have not, and dampening is not 0. Give "
         "all a momentum, or leave dampening out.");

@@ -34,7 +34,7 @@ IKEBANA_INLINE at::Tensor RowsStep::update_moment(std::size_t slot, const at::Te
 }
 
 /// Makes room for copies of the rows that an update of a bucket changes.
-inline void keep_rows(Bucket& b) {
+inline void keep_rows(MasterBucket& b) {
   for (std::size_t j = 0; j < b.indices.size(); ++j) {
     const at::Tensor rows = b.gradients[j]._indices().select(0, 0);
     b.copies.reserve_rows(b.parameters[j], rows);
@@ -53,7 +53,7 @@ IKEBANA_INLINE void SparseRows::update(const Masters&, StepGradients& gradients)
     RowsStep rows(update, values);
     update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
   };
-  each_parameter(gradients, update_rows, keep_rows);
+  update_each(gradients, update_rows, keep_rows);
 }
 
 IKEBANA_INLINE std::string SparseRows::describe() const {

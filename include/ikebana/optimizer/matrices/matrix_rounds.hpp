@@ -1,7 +1,7 @@
 #pragma once
 // Rounds in which matrices that are cut among ranks are made whole, each on one rank.
 #include <deque>
-#include <ikebana/optimizer/engine/cut_parameter.hpp>
+#include <ikebana/optimizer/engine/parameter_update.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 
 namespace ikebana::detail {

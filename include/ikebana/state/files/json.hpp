@@ -1,6 +1,6 @@
 #pragma once
-// A strict reader for the JSON in files of tensors, and a writer of JSON strings. It allocates no
-// more than the strings that it returns and a byte per open bracket of a skipped value, does not
+// A strict reader for JSON in files that may be damaged, and a writer of JSON strings. It allocates
+// no more than the strings that it returns and a byte per open bracket of a skipped value, does not
 // recurse, and reports the byte of an error, which general parsers do not.
 #include <cstdint>
 #include <ikebana/detail/text.hpp>
@@ -9,27 +9,31 @@
 
 namespace ikebana::detail {
 
-/// Reads one value after another. `base` is the offset of the text in its file. Throws ParseError,
-/// which the caller turns into an error that names the file.
+/// Reads a text of JSON strictly, one value after another. Throws ParseError, which the caller
+/// turns into an error that names the file.
 class Json {
  public:
   /// The problem, and the byte of the file at which it is.
   struct ParseError {
-    std::string what;
-    std::uint64_t offset;
+    std::string what;      ///< a clause without a full stop
+    std::uint64_t offset;  ///< in the file
   };
 
+  /// Reads `text`, which is not copied. `base` is the offset of the text in its file.
   Json(std::string_view text, std::uint64_t base) : text_(text), base_(base) {}
 
+  /// Throws ParseError with the present offset.
   [[noreturn]] void fail(const std::string& what) const { throw ParseError{what, offset()}; }
-  std::uint64_t offset() const { return base_ + at_; }
-  bool at_end() const { return at_ == text_.size(); }
+  std::uint64_t offset() const { return base_ + at_; }  ///< of the next byte in the file
+  bool at_end() const { return at_ == text_.size(); }   ///< true: everything was read
 
   /// If `mark` comes next, skips it and returns true.
   bool skip_if(char mark);
   /// Returns true if `mark` comes next.
   bool is_next(char mark);
+  /// Skips `mark`. Throws ParseError, "`,` is missing in " and `where`, if it does not come next.
   void expect(char mark, const char* where);
+  /// Throws ParseError, "something follows " and `where`, unless only space is left.
   void expect_end(const char* where);
   /// Calls `member(key)` for each member of an object; `member` must read the value.
   template <class Member>
@@ -59,10 +63,10 @@ class Json {
   std::int64_t signed_integer();
   /// Reads any number that a double can hold, rounded to the nearest double.
   double number();
-  bool boolean();
+  bool boolean();  ///< reads true or false
   /// If null comes next, skips it and returns true.
   bool skip_if_null() { return skip_word("null"); }
-  std::string string();
+  std::string string();  ///< reads a string, which must be valid UTF-8 without control characters
   /// Skips any value, which must be as well-formed as one that is read.
   void skip_value();
 
@@ -104,6 +108,10 @@ class Json {
 };
 
 }  // namespace ikebana::detail
+
+namespace ikebana {
+using detail::Json;
+}  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/state/files/impl/json.ipp>

@@ -14,7 +14,7 @@ IKEBANA_INLINE bool is_rejected(const std::optional<at::Tensor>& found_inf, bool
   return found_inf && (waits || readable(*found_inf)) && number(*found_inf) != 0;
 }
 
-IKEBANA_INLINE void keep_whole(Bucket& bucket) {
+IKEBANA_INLINE void keep_whole(MasterBucket& bucket) {
   for (const at::Tensor& p : bucket.parameters) bucket.copies.reserve(p);
   for (const Tensors& slot : bucket.state)
     for (const at::Tensor& state : slot)

@@ -9,9 +9,7 @@ namespace ikebana::detail {
 IKEBANA_INLINE ParameterBuckets::ParameterBuckets(std::vector<Slot> state_slots,
                                                   std::optional<std::size_t> used)
     : state_(std::move(state_slots), used) {}
-IKEBANA_INLINE ParameterBuckets::ParameterBuckets(const ParameterBuckets&) = default;
 IKEBANA_INLINE ParameterBuckets::ParameterBuckets(ParameterBuckets&&) noexcept = default;
-IKEBANA_INLINE ParameterBuckets& ParameterBuckets::operator=(const ParameterBuckets&) = default;
 IKEBANA_INLINE ParameterBuckets& ParameterBuckets::operator=(ParameterBuckets&&) noexcept = default;
 IKEBANA_INLINE ParameterBuckets::~ParameterBuckets() = default;
 
@@ -28,7 +26,7 @@ IKEBANA_INLINE void ParameterBuckets::begin_buckets(
 }
 
 IKEBANA_INLINE void ParameterBuckets::abort_buckets() noexcept {
-  for (Bucket& bucket : buckets_) undo(bucket, state_.storage());
+  for (MasterBucket& bucket : buckets_) undo(bucket, state_.storage());
   copies_.put_back();
   steps_.forget(made_);
   for (std::size_t i : made_) state_.forget(i);
@@ -38,7 +36,7 @@ IKEBANA_INLINE void ParameterBuckets::abort_buckets() noexcept {
 
 IKEBANA_INLINE void ParameterBuckets::end_step_of_buckets() noexcept {
   forget_copies(), made_.clear();
-  for (Bucket& bucket : buckets_) {
+  for (MasterBucket& bucket : buckets_) {
     if (!std::exchange(bucket.ends_first_step, false)) continue;
     for (std::size_t i : bucket.indices) is_first_step_[i] = false;
     is_sorted_ = false;
@@ -81,18 +79,44 @@ IKEBANA_INLINE UpdateScope::UpdateScope(const StepGradients& gradients) {
   if (gradients.found_inf.defined()) found_inf = gradients.found_inf;
 }
 
-IKEBANA_INLINE void ParameterBuckets::update_buckets(
-    const StepGradients& gradients, BucketUpdate call, bool waits_for_flag,
-    c10::function_ref<void(const UpdateCopies&)> end) {
-  const UpdateScope scope(gradients);
-  if (!begin_update(scope)) return;
-  for (auto& bucket : buckets_) {
-    const StateWindow window(state_.storage(), bucket);
-    bucket.copies.take();
-    low_precision_.update(bucket, [&](Bucket& b) { call(b, scope.divisor, scope.found_inf); });
-    end(bucket.copies);
+IKEBANA_INLINE ReadyBuckets ParameterBuckets::ready_buckets(const StepGradients& gradients,
+                                                            const UpdateOptions& options) {
+  return ReadyBuckets(*this, gradients, options);
+}
+
+IKEBANA_INLINE ReadyBuckets::ReadyBuckets(ParameterBuckets& owner, const StepGradients& gradients,
+                                          const UpdateOptions& options)
+    : UpdateScope(gradients), owner_(owner), options_(options) {}
+
+IKEBANA_INLINE ReadyBuckets::Iterator ReadyBuckets::begin() {
+  if (owner_.begin_update(*this)) open();
+  return Iterator(*this);
+}
+
+IKEBANA_INLINE void ReadyBuckets::open() {
+  present_ = nullptr;
+  if (place_ == owner_.buckets_.size()) return owner_.end_update(*this, options_.waits_for_flag);
+  MasterBucket& bucket = owner_.buckets_[place_];
+  window_.emplace(owner_.state_.storage(), bucket);
+  bucket.copies.take();
+  in_fp32_ = 0;
+  const bool is_rounded = owner_.low_precision_.is_rounded(bucket.parameters[0]);
+  present_ = is_rounded ? &owner_.low_precision_.to_fp32(bucket, 0) : &bucket;
+}
+
+IKEBANA_INLINE void ReadyBuckets::next() {
+  MasterBucket& bucket = owner_.buckets_[place_];
+  if (present_ != &bucket) {
+    owner_.low_precision_.write_back(bucket, in_fp32_);
+    if (++in_fp32_ < bucket.indices.size()) {
+      present_ = &owner_.low_precision_.to_fp32(bucket, in_fp32_);
+      return;
+    }
   }
-  end_update(scope, waits_for_flag);
+  if (options_.puts_back && found_inf) bucket.copies.put_back_if(*found_inf);
+  window_.reset();
+  ++place_;
+  open();
 }
 
 IKEBANA_INLINE bool ParameterBuckets::begin_update(const UpdateScope& scope) {
@@ -108,25 +132,16 @@ IKEBANA_INLINE void ParameterBuckets::end_update(const UpdateScope& scope, bool 
 }
 
 IKEBANA_INLINE void ParameterBuckets::keep_if(c10::function_ref<bool(const Bucket&)> may_fail,
-                                              c10::function_ref<void(Bucket&)> keep) {
+                                              KeepCopies keep) {
   bool any = false;
-  for (Bucket& bucket : buckets_)
+  for (MasterBucket& bucket : buckets_)
     if (keeps_copies_ || may_fail(bucket)) keep(bucket), any = true;
   if (!any) return;
   for (const at::Tensor& step : steps_.active()) copies_.keep(step);
 }
 
 IKEBANA_INLINE void ParameterBuckets::keep_if_asked() {
-  keep_if([](const Bucket&) { return false; }, keep_whole);
-}
-
-IKEBANA_INLINE void ParameterBuckets::each_bucket(c10::function_ref<void(Bucket&)> visit) {
-  for (Bucket& bucket : buckets_) visit(bucket);
-}
-
-IKEBANA_INLINE void ParameterBuckets::each_lr(
-    c10::function_ref<void(const at::Tensor&)> visit) const {
-  for (const Bucket& bucket : buckets_) visit(bucket.lr);
+  keep_if([](const Bucket&) { return false; });
 }
 
 IKEBANA_INLINE void ParameterBuckets::forget_gradients() noexcept {
@@ -207,7 +222,7 @@ IKEBANA_INLINE void ParameterBuckets::sort(const Masters& masters) {
   is_sorted_ = true;
 }
 
-IKEBANA_INLINE Bucket& ParameterBuckets::bucket_of(std::size_t i, const at::Tensor& p) {
+IKEBANA_INLINE MasterBucket& ParameterBuckets::bucket_of(std::size_t i, const at::Tensor& p) {
   auto found = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& b) {
     return may_hold(b, group_[i], is_first_step_[i], p);
   });
@@ -215,21 +230,22 @@ IKEBANA_INLINE Bucket& ParameterBuckets::bucket_of(std::size_t i, const at::Tens
       (window_bytes_ == 0 || found->state_bytes + state_.bytes(i) <= window_bytes_))
     return *found;
   auto type = p.is_cpu() ? at::kDouble : at::kFloat;
-  buckets_.push_back({.group = group_[i],
-                      .first_step = is_first_step_[i],
-                      .lr = at::zeros({}, p.options().dtype(type).requires_grad(false))});
-  buckets_.back().state.resize(state_.slots_in_use());
-  return buckets_.back();
+  const at::Tensor lr = at::zeros({}, p.options().dtype(type).requires_grad(false));
+  MasterBucket& made = buckets_.emplace_back();
+  made.group = group_[i], made.first_step = is_first_step_[i], made.lr = lr;
+  made.state.resize(state_.slots_in_use());
+  return made;
 }
 
-IKEBANA_INLINE void ParameterBuckets::add(Bucket& bucket, std::size_t i, const at::Tensor& p) {
+IKEBANA_INLINE void ParameterBuckets::add(MasterBucket& bucket, std::size_t i,
+                                          const at::Tensor& p) {
   bucket.indices.push_back(i);
   bucket.parameters.push_back(p);
   bucket.steps.push_back(steps_[i]);
   state_.add_to(bucket, i, window_bytes_ > 0);
 }
 
-IKEBANA_INLINE void ParameterBuckets::set_gradients(Bucket& bucket, const Masters& masters,
+IKEBANA_INLINE void ParameterBuckets::set_gradients(MasterBucket& bucket, const Masters& masters,
                                                     const StepGradients& gradients,
                                                     ConvertGradient convert) {
   std::size_t at = 0;
@@ -245,7 +261,7 @@ IKEBANA_INLINE void ParameterBuckets::set_gradients(Bucket& bucket, const Master
 
 IKEBANA_INLINE void ParameterBuckets::forget_copies() noexcept {
   copies_.clear();
-  for (Bucket& bucket : buckets_) bucket.copies.clear();
+  for (MasterBucket& bucket : buckets_) bucket.copies.clear();
 }
 
 }  // namespace ikebana::detail

@@ -22,31 +22,25 @@ IKEBANA_INLINE at::Tensor LowPrecisionUpdate::prepare(at::Tensor gradient, const
   return gradient.is_sparse() ? gradient.to(at::kFloat) : gradient;
 }
 
-IKEBANA_INLINE void LowPrecisionUpdate::prepare_rounded(Bucket& bucket, std::size_t j) {
+IKEBANA_INLINE void LowPrecisionUpdate::prepare_rounded(MasterBucket& bucket, std::size_t j) {
   const at::Tensor& p = bucket.parameters[j];
   bucket.in_fp32.push_back(single_bucket(bucket, j));
   bucket.flat.push_back(in_memory_order(p));
   bucket.flat_in_fp32.push_back(value_.narrow(0, 0, p.numel()));
 }
 
-IKEBANA_INLINE void LowPrecisionUpdate::update(Bucket& bucket,
-                                               c10::function_ref<void(Bucket&)> call) {
-  if (!is_rounded(bucket.parameters[0])) return call(bucket);
-  for (std::size_t j = 0; j < bucket.indices.size(); ++j)
-    update_one(bucket, j, /*writes=*/true, [&](Bucket& single, std::size_t) { call(single); });
-}
-
-IKEBANA_INLINE void LowPrecisionUpdate::update_one(
-    Bucket& bucket, std::size_t j, bool writes,
-    c10::function_ref<void(Bucket&, std::size_t)> call) {
-  if (!is_rounded(bucket.parameters[j])) return call(bucket, j);
-  Bucket& single = bucket.in_fp32[j];
+IKEBANA_INLINE const Bucket& LowPrecisionUpdate::to_fp32(const MasterBucket& bucket,
+                                                         std::size_t j) {
+  const Bucket& single = bucket.in_fp32[j];
   const at::Tensor& gradient = bucket.gradients[j];
   single.parameters[0].copy_(bucket.parameters[j]);
   if (!gradient.is_sparse()) single.gradients[0].copy_(gradient);
-  call(single, std::size_t{0});
-  if (writes)
-    rounding_->write(bucket.flat[j], bucket.flat_in_fp32[j], first_index_ + bucket.indices[j]);
+  return single;
+}
+
+IKEBANA_INLINE void LowPrecisionUpdate::write_back(const MasterBucket& bucket,
+                                                   std::size_t j) noexcept {
+  rounding_->write(bucket.flat[j], bucket.flat_in_fp32[j], first_index_ + bucket.indices[j]);
 }
 
 IKEBANA_INLINE void LowPrecisionUpdate::make_scratch(const at::Tensor& p) {

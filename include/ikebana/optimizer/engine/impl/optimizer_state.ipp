@@ -5,7 +5,7 @@
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE StateWindow::StateWindow(StateStorage* storage, const Bucket& bucket) noexcept
+IKEBANA_INLINE StateWindow::StateWindow(StateStorage* storage, const MasterBucket& bucket) noexcept
     : storage_(bucket.window.empty() ? nullptr : storage), bucket_(bucket) {
   if (storage_ == nullptr) return;
   storage_->begin_window(bucket.window);
@@ -20,7 +20,7 @@ IKEBANA_INLINE StateWindow::~StateWindow() {
   storage_->end_use(bucket_.gradients);
 }
 
-IKEBANA_INLINE void undo(Bucket& bucket, StateStorage* storage) noexcept {
+IKEBANA_INLINE void undo(MasterBucket& bucket, StateStorage* storage) noexcept {
   if (!bucket.copies.any_taken()) return;
   const StateWindow window(storage, bucket);
   bucket.copies.put_back();
@@ -85,7 +85,7 @@ IKEBANA_INLINE std::int64_t OptimizerState::bytes(std::size_t master) const {
   return static_cast<std::int64_t>(sum);
 }
 
-IKEBANA_INLINE void OptimizerState::add_to(Bucket& bucket, std::size_t master,
+IKEBANA_INLINE void OptimizerState::add_to(MasterBucket& bucket, std::size_t master,
                                            bool has_windows) const {
   for (std::size_t k = 0; k < slots_in_use(); ++k) {
     const at::Tensor& state = bucket.state[k].emplace_back(tensors_[k][master]);

@@ -74,7 +74,7 @@ IKEBANA_INLINE void ParameterUpdates::abort_updates() noexcept {
 }
 
 IKEBANA_INLINE void ParameterUpdates::reserve_scratch(ScratchBytes scratch_bytes) {
-  each_bucket([&](Bucket& b) {
+  for (const Bucket& b : buckets_) {
     std::int64_t max = 0;
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
       const at::Tensor p = low_precision_.operand(b.parameters[j]);
@@ -82,36 +82,24 @@ IKEBANA_INLINE void ParameterUpdates::reserve_scratch(ScratchBytes scratch_bytes
       max = std::max(max, scratch_bytes(p, g));
     }
     scratch_.reserve(max, b.parameters[0].device());
-  });
+  }
 }
 
-IKEBANA_INLINE void ParameterUpdates::each_parameter(const StepGradients& gradients,
-                                                     ApplyUpdate apply,
-                                                     c10::function_ref<void(Bucket&)> keep) {
+IKEBANA_INLINE void ParameterUpdates::update_each(const StepGradients& gradients, ApplyUpdate apply,
+                                                  KeepCopies keep) {
   keep_if([&](const Bucket& b) { return may_fail(b.parameters[0]); }, keep);
-  auto update = [&](Bucket& b, const auto& divisor, const auto& found_inf) {
+  for (auto ready = ready_buckets(gradients, {.puts_back = true}); const Bucket& b : ready) {
     const bool is_on_device = on_device(b.parameters[0]);
-    if (!is_on_device && found_inf && number(*found_inf) != 0) return;
+    if (!is_on_device && ready.found_inf && number(*ready.found_inf) != 0) continue;
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
-      if (in_parts_ && !is_on_device && has_parts(b, j)) {
-        update_in_parts(b, j, scratch_, divisor, apply);
-        continue;
-      }
       scratch_.clear();
-      apply(ParameterUpdate(b, j, scratch_, divisor, is_on_device));
+      if (in_parts_ && !is_on_device && has_parts(b, j))
+        update_in_parts(b, j, scratch_, ready.divisor, apply);
+      else apply(ParameterUpdate(b, j, scratch_, ready.divisor, is_on_device));
     }
-  };
-  auto put_back = [&](const UpdateCopies& copies) {
-    if (gradients.found_inf.defined()) copies.put_back_if(gradients.found_inf);
-  };
-  update_buckets(gradients, update, /*waits_for_flag=*/false, put_back);
-  put_back(copies_);
+  }
+  if (gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
   scratch_.release();
-}
-
-IKEBANA_INLINE void ParameterUpdates::update_each(const StepGradients& gradients,
-                                                  ApplyUpdate apply) {
-  each_parameter(gradients, apply, keep_whole);
 }
 
 IKEBANA_INLINE void ParameterUpdates::update_cut_of(
@@ -121,8 +109,8 @@ IKEBANA_INLINE void ParameterUpdates::update_cut_of(
     throw BadValue(of.policy() +
                    ": this step is recorded, and the update of slices makes calls of all ranks, "
                    "which a replay would leave out. Leave out the policy that records steps.");
-  each_bucket([&](const Bucket& b) { refuse_window(of, b); });
-  keep_if([](const Bucket&) { return true; }, keep_whole);
+  for (const MasterBucket& bucket : buckets_) refuse_window(of, bucket);
+  keep_if([](const Bucket&) { return true; });
   meet_others(of, gradients);
   if (const UpdateScope scope(gradients); begin_update(scope)) {
     if (!is_rejected(scope.found_inf, false)) apply_to_cut(scope, apply);
@@ -135,15 +123,16 @@ IKEBANA_INLINE void ParameterUpdates::update_cut_of(
 IKEBANA_INLINE void ParameterUpdates::apply_to_cut(
     const UpdateScope& scope, c10::function_ref<void(std::vector<CutParameter>&)> apply) {
   std::vector<CutParameter> all;
-  each_bucket([&](Bucket& b) {
+  for (MasterBucket& b : buckets_) {
     b.copies.take();
     for (std::size_t j = 0; j < b.indices.size(); ++j)
       all.emplace_back(b, j, state_.slice(b.indices[j], {}), low_precision_, scratch_,
                        scope.divisor, on_device(b.parameters[j]));
-  });
+  }
   std::ranges::sort(all, {}, &CutParameter::index);
   apply(all);
-  if (scope.found_inf) each_bucket([&](Bucket& b) { b.copies.put_back_if(*scope.found_inf); });
+  if (!scope.found_inf) return;
+  for (const MasterBucket& bucket : buckets_) bucket.copies.put_back_if(*scope.found_inf);
 }
 
 IKEBANA_INLINE void ParameterUpdates::meet_others(const OptimizerFields& of,
@@ -155,7 +144,7 @@ IKEBANA_INLINE void ParameterUpdates::meet_others(const OptimizerFields& of,
 }
 
 IKEBANA_INLINE void ParameterUpdates::refuse_window(const OptimizerFields& of,
-                                                    const Bucket& bucket) {
+                                                    const MasterBucket& bucket) {
   if (!bucket.window.empty())
     throw BadValue(of.policy() +
                    ": its update of slices uses the state of several parameters at once, and a "

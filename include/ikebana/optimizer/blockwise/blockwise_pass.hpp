@@ -4,7 +4,7 @@
 #include <ikebana/detail/parallel.hpp>
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/optimizer/blockwise/dynamic_map.hpp>
-#include <ikebana/optimizer/engine/cut_parameter.hpp>
+#include <ikebana/optimizer/engine/parameter_update.hpp>
 
 namespace ikebana::detail {
 
@@ -163,5 +163,5 @@ class BlockwisePass {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/optimizer/blockwise/impl/blockwise.ipp>
+#include <ikebana/optimizer/blockwise/impl/blockwise_pass.ipp>
 #endif

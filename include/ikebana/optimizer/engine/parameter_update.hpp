@@ -7,13 +7,13 @@
 
 namespace ikebana::detail {
 
-/// The update of one parameter of a bucket.
+/// The update of one parameter, for the function that computes it.
 class ParameterUpdate {
  public:
-  Scratch& scratch;
+  Scratch& scratch;      ///< with as many bytes as the optimizer asked for in `prepare_each`
   const bool on_device;  ///< true: LibTorch's operators do the work, and the host reads nothing
 
-  ParameterUpdate(Bucket& bucket, std::size_t index, Scratch& memory,
+  ParameterUpdate(const Bucket& bucket, std::size_t index, Scratch& memory,
                   const std::optional<at::Tensor>& divisor, bool is_on_device,
                   bool is_divided = false)
       : scratch(memory),
@@ -23,22 +23,28 @@ class ParameterUpdate {
         divisor_(divisor),
         divided_(is_divided) {}
 
+  /// The parameter, or FP32 scratch with its values if it is rounded afterwards.
   const at::Tensor& parameter() const { return bucket_.parameters[index_]; }
+  /// Returns a tensor of the state, in the order of the optimizer's slots.
   const at::Tensor& state(std::size_t slot) const { return bucket_.state[slot][index_]; }
-  double weight_decay() const { return bucket_.numbers.weight_decay; }
+  double weight_decay() const { return bucket_.numbers.weight_decay; }  ///< of its group
+  double eps() const { return bucket_.numbers.eps; }                    ///< of its group
+  /// The betas of its group in this step: the first one follows the schedule.
   const std::array<double, 2>& betas() const { return bucket_.numbers.betas; }
-  double eps() const { return bucket_.numbers.eps; }
+  /// The momentum of its group in this step.
   double momentum() const { return bucket_.numbers.momentum; }
 
   /// The gradient, divided in place by the first call, as fused operators do. The caller may
   /// overwrite it.
   const at::Tensor& gradient() const;
-  bool is_divided() const { return divided_; }
+  bool is_divided() const { return divided_; }  ///< true: `gradient` was called
   /// The gradient for loops that divide each element by `divisor()` themselves.
   const at::Tensor& undivided() const { return bucket_.gradients[index_]; }
+  /// The number by which gradients are to be divided. Reads it: only if not `on_device`.
   double divisor() const { return divisor_ ? number(*divisor_) : 1; }
 
-  double lr() const { return as_number(bucket_.lr, 0.0); }
+  double lr() const { return as_number(bucket_.lr, 0.0); }  ///< reads it: only if not `on_device`
+  /// The step count, with this step. Reads it: only if not `on_device`.
   double step() const { return as_number(bucket_.steps[index_], 0.0); }
   /// Calls `f(lr, step)` with doubles if the host may read them, else with tensors.
   template <class F>
@@ -48,7 +54,7 @@ class ParameterUpdate {
   }
 
  private:
-  Bucket& bucket_;
+  const Bucket& bucket_;
   std::size_t index_;
   const std::optional<at::Tensor>& divisor_;
   mutable bool divided_;
@@ -63,8 +69,9 @@ using ApplyUpdate = c10::function_ref<void(const ParameterUpdate&)>;
 /// rows of it makes the same visits.
 class CutParameter {
  public:
-  CutParameter(Bucket& bucket, std::size_t index, Slice slice, LowPrecisionUpdate& low_precision,
-               Scratch& scratch, const std::optional<at::Tensor>& divisor, bool on_device)
+  CutParameter(MasterBucket& bucket, std::size_t index, Slice slice,
+               LowPrecisionUpdate& low_precision, Scratch& scratch,
+               const std::optional<at::Tensor>& divisor, bool on_device)
       : bucket_(&bucket),
         place_(index),
         slice_(std::move(slice)),
@@ -89,8 +96,9 @@ class CutParameter {
 
  private:
   void visit(bool writes, ApplyUpdate f);
+  bool is_rounded() const { return low_precision_->is_rounded(bucket_->parameters[place_]); }
 
-  Bucket* bucket_;
+  MasterBucket* bucket_;
   std::size_t place_;
   Slice slice_;
   LowPrecisionUpdate* low_precision_;
@@ -103,8 +111,9 @@ class CutParameter {
 
 namespace ikebana {
 using detail::CutParameter;
+using detail::ParameterUpdate;
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/optimizer/engine/impl/cut_parameter.ipp>
+#include <ikebana/optimizer/engine/impl/parameter_update.ipp>
 #endif

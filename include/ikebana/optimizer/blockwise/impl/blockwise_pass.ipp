@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/blockwise/blockwise.hpp>
+#include <ikebana/optimizer/blockwise/blockwise_pass.hpp>
 
 namespace ikebana::detail {
 
