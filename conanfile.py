@@ -8,6 +8,7 @@ from pathlib import Path
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
+from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy
 from conan.tools.scm import Version
@@ -29,11 +30,17 @@ class Ikebana(ConanFile):
     url = homepage = "https://ikebana.example"
     description = "One type is a training strategy for LibTorch"
     topics = "pytorch", "libtorch", "deep-learning", "training", "header-only"
-    # `system`: found where the package is used, as ikebanaConfig.cmake does. `conan`: of the graph.
-    options = {"header_only": [True, False], "libtorch": [None, "ANY"],
+    # What is built is headers, or a static library too. `libtorch` is the version of LibTorch for
+    # which the library is compiled. A LibTorch or Boost of `system` is found where the package is
+    # used, as ikebanaConfig.cmake does; one of `conan` is a requirement. A LibTorch of `conan` was
+    # not tried: a program must name it as IKEBANA_LIBTORCH, too, and Conan Center's is built
+    # without torch.distributed, which `Shard` needs, and oneDNN.
+    package_type = "library"
+    options = {"shared": [False], "header_only": [True, False], "libtorch": [None, "ANY"],
                "libtorch_from": ["system", "conan"], "boost_from": ["system", "conan"]}
-    default_options = {"header_only": True, "libtorch": None, "libtorch_from": "system",
-                       "boost_from": "conan", "boost/*:header_only": True}
+    default_options = {"shared": False, "header_only": True, "libtorch": None,
+                       "libtorch_from": "system", "boost_from": "conan",
+                       "boost/*:header_only": True, "libtorch/*:shared": True}
     oldest = {"gcc": "11", "clang": "14"}  # which have what ikebana uses of C++20
     settings = "os", "arch", "compiler", "build_type"
     exports = "include/ikebana/detail/version.hpp"
@@ -47,9 +54,9 @@ class Ikebana(ConanFile):
 
     def configure(self):
         """The library's package is one of a LibTorch, whose version is an option."""
-        if not self.options.header_only and not self.options.libtorch:
+        of_system = not self.options.header_only and self.options.libtorch_from == "system"
+        if of_system and not self.options.libtorch:
             self.options.libtorch = libtorch_version(os.environ.get("IKEBANA_LIBTORCH", ""))
-        self.package_type = "header-library" if self.options.header_only else "static-library"
 
     def requirements(self):
         if self.options.boost_from == "conan":
@@ -58,7 +65,7 @@ class Ikebana(ConanFile):
             self.requires("libtorch/[>=2.8 <3]", transitive_headers=True, transitive_libs=True)
 
     def validate(self):
-        # The package asks for C++20 where it is linked, so the profile's cppstd may be older.
+        check_min_cppstd(self, 20)
         compiler = str(self.settings.compiler)
         if Version(self.settings.compiler.version) < self.oldest.get(compiler, "0"):
             raise ConanInvalidConfiguration(f"ikebana needs {compiler} {self.oldest[compiler]}")
@@ -73,6 +80,9 @@ class Ikebana(ConanFile):
         toolchain.cache_variables["IKEBANA_BUILD_TESTS"] = False
         toolchain.cache_variables["IKEBANA_BUILD_EXAMPLES"] = False
         toolchain.cache_variables["IKEBANA_INSTALL_COMPILED"] = not self.options.header_only
+        if self.options.libtorch_from == "conan":
+            libtorch = self.dependencies["libtorch"].package_folder
+            toolchain.cache_variables["IKEBANA_LIBTORCH"] = libtorch
         toolchain.user_presets_path = False
         toolchain.generate()
 

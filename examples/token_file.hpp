@@ -27,7 +27,7 @@ class TokenFile {
     for (std::int64_t i = 0; i < tokens.numel(); ++i) {
       const auto token = tokens[i].item<std::int64_t>();
       const auto begin = token == 0 ? 0 : ends[token - 1].item<std::int64_t>();
-      const auto* data = reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>());
+      const auto* data = static_cast<const char*>(bytes.const_data_ptr());
       out.append(data + begin, data + ends[token].item<std::int64_t>());
     }
     return out;

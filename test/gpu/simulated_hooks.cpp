@@ -31,9 +31,10 @@ at::Tensor unmarked(const at::Tensor& state) {
   const auto size = state.numel() - static_cast<std::int64_t>(sizeof state_mark);
   TORCH_CHECK(state.device().is_cpu() && state.scalar_type() == at::kByte,
               "RNG state must be a torch.ByteTensor");
-  TORCH_CHECK(size > 0 && std::memcmp(state.const_data_ptr<std::uint8_t>() + size, state_mark,
-                                      sizeof state_mark) == 0,
-              "RNG state is wrong size");
+  TORCH_CHECK(
+      size > 0 && std::memcmp(static_cast<const std::uint8_t*>(state.const_data_ptr()) + size,
+                              state_mark, sizeof state_mark) == 0,
+      "RNG state is wrong size");
   return at::from_blob(const_cast<void*>(state.const_data_ptr()), {size}, at::kByte).clone();
 }
 

@@ -113,9 +113,21 @@ def refusals(place):
             expect(status != 0 and said.count(sentence) == 1, f"{way}:\n{output}")
         status, said, output = ask(place, "find_package(ikebana 0.1 QUIET)", *options)
         expect(status == 0 and "found: 0, ikebana: " in said and sentence in said, output)
+    torch_target(place)
     again(place)
     versions(place, good)
     components(place, good)
+
+
+def torch_target(place):
+    """A LibTorch that find_package(Torch) found is too old as well, or as good."""
+    refused = "LibTorch 2.7.1 of the find_package(Torch) called before is too old: use 2.8"
+    for number, answer in {"2.7.1": 1, "2.8.0": 0}.items():
+        for command in ways.values():
+            lines = ("add_library(torch INTERFACE IMPORTED)", f"set(Torch_VERSION {number})",
+                     command)
+            status, said, output = ask(place, "\n".join(lines))
+            expect(status == answer and (refused in said) == bool(answer), output)
 
 
 def again(place):

@@ -131,7 +131,7 @@ def conan(place):
     place.run(place.conan, "remote", "disable", "*", env=env)
     with open(place.folder / "home/profiles/default", "a") as profile:
         profile.write("\n[options]\nikebana/*:boost_from=system\n")  # there is no network
-    create = (place.conan, "create", ".", "-s", "build_type=Debug")
+    create = (place.conan, "create", ".", "-s", "build_type=Debug", "-s", "compiler.cppstd=20")
     status, said, output = place.attempt(*create, env=env, cwd=tree)
     expect("Full package reference: ikebana/" in said, f"no package was made:\n{output}")
     expect(status != 0 and "ikebana: LibTorch was not found: set IKEBANA_LIBTORCH" in said, output)
@@ -152,7 +152,7 @@ def tutorial_by_conan(place, env):
     folder = place.folder / "digits"
     shutil.copytree(place.root / "examples/tutorial", folder)
     page = (place.root / "docs/tutorial.md").read_text()
-    for command in ("conan install . --output-folder=build/conan",
+    for command in ("conan install . --output-folder=build/conan -s compiler.cppstd=20",
                     "cmake -S . -B build/conan -DCMAKE_TOOLCHAIN_FILE=conan_toolchain.cmake "
                     "-DCMAKE_BUILD_TYPE=Release"):
         expect(f"\n{command}\n" in page, f"docs/tutorial.md has another command than {command}")

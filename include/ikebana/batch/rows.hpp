@@ -128,9 +128,10 @@ class SelectRows {
     if (length_of(list) != rows_) return for_each_inner_list(list, *this);
     if constexpr (requires(List& to) { to.push_back(*std::ranges::begin(list)); }) {
       const at::Tensor host = index_.to(at::kCPU, at::kLong).contiguous();
+      const auto* rows = static_cast<const std::int64_t*>(host.const_data_ptr());
       List selected;
       for (std::int64_t n = 0; n < host.numel(); ++n) {
-        const std::int64_t row = host.const_data_ptr<std::int64_t>()[n];
+        const std::int64_t row = rows[n];
         if (row < 0 || row >= rows_)
           throw BadBatch("index_select: there is no row " + std::to_string(row) + " of " +
                          std::to_string(rows_) + ". Count rows from 0.");

@@ -75,7 +75,7 @@ class BatchFetcher {
     bridge::OneThread one_thread;  // so that sums have the same bits in every thread
     std::vector<decltype(read_sample(dataset, 0, 0))> samples;
     samples.reserve(static_cast<std::size_t>(indices.numel()));
-    auto* index = indices.const_data_ptr<std::int64_t>();
+    auto* index = static_cast<const std::int64_t*>(indices.const_data_ptr());
     for (std::int64_t i = 0; i < indices.numel(); ++i) {
       if (reading.stop) throw Error("DataLoader: it is being destroyed.");
       reading.begin(index[i]);

@@ -40,7 +40,7 @@ struct TorchDataDataset {
   decltype(auto) get_batch(const at::Tensor& indices, SampleRng&) const
     requires requires(D& d, c10::ArrayRef<std::size_t> list) { d.get_batch(list); }
   {
-    auto* index = indices.const_data_ptr<std::int64_t>();
+    auto* index = static_cast<const std::int64_t*>(indices.const_data_ptr());
     std::vector<std::size_t> list(index, index + indices.numel());
     return dataset.get_batch(list);
   }

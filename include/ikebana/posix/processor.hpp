@@ -1,5 +1,5 @@
 #pragma once
-// The processor's instructions for 16-bit numbers.
+// The processor's instructions, as far as oneDNN uses them: for 16-bit numbers, and AVX-512.
 
 namespace ikebana::detail {
 
@@ -10,6 +10,9 @@ enum class HalfKind { BF16, FP16 };
 /// `ONEDNN_MAX_CPU_ISA` of the environment does not forbid them. On other processors than x86-64,
 /// LibTorch decides.
 bool has_half_instructions(HalfKind kind);
+
+/// True if oneDNN may use AVX-512: the processor has it, and the environment does not forbid it.
+bool has_avx512_kernels();
 
 }  // namespace ikebana::detail
 

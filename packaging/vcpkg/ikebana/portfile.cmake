@@ -7,5 +7,6 @@ vcpkg_cmake_configure(
   OPTIONS -DIKEBANA_BUILD_TESTS=OFF -DIKEBANA_BUILD_EXAMPLES=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME ikebana CONFIG_PATH share/cmake/ikebana)
+vcpkg_fixup_pkgconfig()
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")

@@ -38,7 +38,7 @@ IKEBANA_INLINE Ragged::Ragged(at::Tensor values, const at::Tensor& offsets)
   check(values_, offsets);
   if (detail::recording()) throw_recorded();
   const at::Tensor host = offsets.to(at::kCPU, at::kLong).contiguous();
-  const auto* first = host.const_data_ptr<std::int64_t>();
+  const auto* first = static_cast<const std::int64_t*>(host.const_data_ptr());
   host_.assign(first, first + host.numel());
   for (std::size_t i = 0; i < host_.size(); ++i)
     if (host_[i] < (i == 0 ? 0 : host_[i - 1])) throw_bad_offsets(offsets);
@@ -72,9 +72,10 @@ IKEBANA_INLINE Ragged Ragged::narrow(std::int64_t begin, std::int64_t length) co
 IKEBANA_INLINE Ragged Ragged::index_select(const at::Tensor& index) const {
   detail::check_index(index);
   const at::Tensor host = index.to(at::kCPU, at::kLong).contiguous();
+  const auto* samples = static_cast<const std::int64_t*>(host.const_data_ptr());
   std::vector<std::int64_t> rows, ends{0};
   for (std::int64_t n = 0; n < host.numel(); ++n) {
-    const std::int64_t i = host.const_data_ptr<std::int64_t>()[n];
+    const std::int64_t i = samples[n];
     if (i < 0 || i >= size()) throw_no_sample(i);
     for (std::int64_t row = position(i); row < position(i + 1); ++row) rows.push_back(row);
     ends.push_back(std::ssize(rows));

@@ -90,8 +90,8 @@ IKEBANA_INLINE void Mechanism<SkipSpikes>::begin(const Masters& masters) {
 IKEBANA_INLINE std::vector<Spike> Mechanism<SkipSpikes>::skips() const {
   std::vector<Spike> all;
   const auto [numbers, places] = window_.rows();
-  const auto* x = numbers.const_data_ptr<double>();
-  const auto* at = places.const_data_ptr<std::int64_t>();
+  const auto* x = static_cast<const double*>(numbers.const_data_ptr());
+  const auto* at = static_cast<const std::int64_t*>(places.const_data_ptr());
   for (std::int64_t i = 0; i < numbers.size(0); ++i, x += 4, at += 3) {
     all.push_back({at[0], x[0], x[1], x[2], x[3], {}});
     if (at[1] >= 0) all.back().position = BatchPosition{at[1], at[2]};

@@ -38,4 +38,14 @@ IKEBANA_INLINE bool has_half_instructions(HalfKind kind) {
 #endif
 }
 
+IKEBANA_INLINE bool has_avx512_kernels() {
+#if defined(__x86_64__)
+  static const bool has = (__builtin_cpu_init(), __builtin_cpu_supports("avx512bw") != 0) &&
+                          !is_limited_to({"AVX2_VNNI_2", "AVX2_VNNI", "AVX2", "AVX", "SSE41"});
+  return has;
+#else
+  return false;
+#endif
+}
+
 }  // namespace ikebana::detail

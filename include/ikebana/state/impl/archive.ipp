@@ -151,7 +151,7 @@ IKEBANA_INLINE void Archive::list(const std::string& name, std::vector<double>& 
   if (from && range && mode_ == Mode::Check) check_range(name, *from, *range);
   if (!from || !loading()) return;
   const at::Tensor on_cpu = from->cpu().contiguous();
-  const auto* x = on_cpu.const_data_ptr<double>();
+  const auto* x = static_cast<const double*>(on_cpu.const_data_ptr());
   values.assign(x, x + on_cpu.numel());
 }
 
@@ -220,7 +220,7 @@ IKEBANA_INLINE std::string Archive::stored_name(const std::string& name) const {
 IKEBANA_INLINE void Archive::check_range(const std::string& name, const at::Tensor& saved,
                                          const NumberRange& range) {
   const at::Tensor numbers = saved.to(at::kCPU, at::kDouble).contiguous();
-  const auto* x = numbers.const_data_ptr<double>();
+  const auto* x = static_cast<const double*>(numbers.const_data_ptr());
   if (const auto *end = x + numbers.numel(), *bad = range.first_outside(x, end); bad != end)
     add_mismatch(name, (saved.dim() == 0 ? "is " : "has a ") + c10::str(*bad) + ", and must be " +
                            range.text);
