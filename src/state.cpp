@@ -11,9 +11,9 @@
 #include <ikebana/state/files/impl/foreign_file.ipp>
 #include <ikebana/state/files/impl/json.ipp>
 #include <ikebana/state/files/impl/json_writer.ipp>
-#include <ikebana/state/files/impl/safetensors.ipp>
-#include <ikebana/state/files/impl/tensor_reader.ipp>
-#include <ikebana/state/files/impl/tensor_writer.ipp>
+#include <ikebana/state/files/impl/safetensors_format.ipp>
+#include <ikebana/state/files/impl/safetensors_reader.ipp>
+#include <ikebana/state/files/impl/safetensors_writer.ipp>
 #include <ikebana/state/files/impl/zip_format.ipp>
 #include <ikebana/state/files/impl/zip_reader.ipp>
 #include <ikebana/state/files/impl/zip_writer.ipp>

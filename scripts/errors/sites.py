@@ -43,7 +43,8 @@ INTERNAL = {
         "the text of shard/failure/process_watch.hpp",
     ("shard/failure/failure_log.hpp", "RankFailed(*text)"): "the text of its await_ranks",
     ("shard/failure/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
-    ("state/files/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
+    ("state/files/safetensors_format.hpp", "Json::ParseError"):
+        "a text again, with the field before it",
 }
 # The texts of these exceptions are parts of other exceptions' texts.
 PARTS = {"ParseError", "Refusal"}

@@ -3,7 +3,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/state/files/content_hash.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 
 namespace ikebana::detail {
 

@@ -93,5 +93,5 @@ class HeaderReader {
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/state/files/impl/safetensors.ipp>
+#include <ikebana/state/files/impl/safetensors_format.ipp>
 #endif

@@ -3,8 +3,8 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/crc32.hpp>
-#include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 
 namespace ikebana::detail {
 

@@ -4,8 +4,8 @@
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/state/files/crc32.hpp>
 #include <ikebana/state/files/json.hpp>
-#include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 
 namespace ikebana {
 
@@ -89,5 +89,5 @@ using detail::TensorFileReader;
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/state/files/impl/tensor_reader.ipp>
+#include <ikebana/state/files/impl/safetensors_reader.ipp>
 #endif

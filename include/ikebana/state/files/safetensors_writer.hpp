@@ -1,9 +1,9 @@
 #pragma once
-// Writes named tensors to a file, with a checksum of each; tensor_reader.hpp reads them back.
+// Writes named tensors to a file, with a checksum of each; safetensors_reader.hpp reads them.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/files/json_writer.hpp>
-#include <ikebana/state/files/safetensors.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
 
 namespace ikebana {
 
@@ -107,5 +107,5 @@ class TensorFileWriter {
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/state/files/impl/tensor_writer.ipp>
+#include <ikebana/state/files/impl/safetensors_writer.ipp>
 #endif

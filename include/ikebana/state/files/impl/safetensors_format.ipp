@@ -3,7 +3,7 @@
 #include <array>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/state/files/crc32.hpp>
-#include <ikebana/state/files/safetensors.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
 #include <limits>
 #include <utility>
 

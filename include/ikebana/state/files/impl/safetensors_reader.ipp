@@ -2,7 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/foreign_file.hpp>
-#include <ikebana/state/files/tensor_reader.hpp>
+#include <ikebana/state/files/safetensors_reader.hpp>
 
 namespace ikebana::detail {
 
