@@ -1,6 +1,6 @@
 #pragma once
 #include <algorithm>
-#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
+#include <ikebana/checkpoint/frame/unit_state.hpp>
 #include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/form.hpp>
 

@@ -69,5 +69,5 @@ class UnitState {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/checkpoint/frame/impl/recomputed_unit.ipp>
+#include <ikebana/checkpoint/frame/impl/unit_state.ipp>
 #endif
