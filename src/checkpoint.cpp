@@ -10,6 +10,7 @@
 #include <ikebana/checkpoint/frame/impl/frame.ipp>
 #include <ikebana/checkpoint/frame/impl/known_tensors.ipp>
 #include <ikebana/checkpoint/frame/impl/operator_rule.ipp>
+#include <ikebana/checkpoint/frame/impl/recompute.ipp>
 #include <ikebana/checkpoint/frame/impl/segment_frames.ipp>
 #include <ikebana/checkpoint/frame/impl/selective_frame.ipp>
 #include <ikebana/checkpoint/frame/impl/unit_state.ipp>

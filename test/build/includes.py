@@ -96,12 +96,12 @@ def reached(includes, header, seen):
 
 
 def circle(includes, header, path=()):
-    """A header that includes itself in the end, as the path that leads there. Bodies include their
-    own header, of which they need no more than what stands before them."""
+    """A header that includes itself in the end, as the path that leads there. Bodies include the
+    header that ends with them, of which they need no more than what stands before them."""
     if header in path:
         return [*path[path.index(header):], header]
     found = (circle(includes, i, (*path, header)) for i in includes.get(header, ())
-             if header_of(header) != i)
+             if not header.endswith(".ipp") or header not in includes.get(i, ()))
     return next((path for path in found if path), None)
 
 

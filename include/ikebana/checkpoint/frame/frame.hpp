@@ -184,4 +184,5 @@ std::shared_ptr<Frame> full_frame(c10::Device device);
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/checkpoint/frame/impl/frame.ipp>
+#include <ikebana/checkpoint/frame/impl/recompute.ipp>
 #endif
