@@ -13,12 +13,12 @@ INTERNAL = {
     ("checkpoint/frame/draws.hpp", "AllSaved"): "ends a recompute when all tensors are there",
     ("core/transaction.hpp", "AllRanksEnded"): "ends the loop over steps on all ranks alike",
     ("core/transaction.hpp", "DryStepEnded"): "ends the step that an estimate makes",
-    ("core/guard.hpp", "Classes"): "throws an error again, with what was not put back behind it",
+    ("core/rethrow.hpp", "Classes"): "throws an error again, with what was not put back behind it",
     ("ranks/all_or_none.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("state/ranks/save_on_ranks.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
-    ("core/guard.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
+    ("core/rethrow.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
     ("ranks/report_failure.hpp", "RankFailed"):
         "an error again, with the call and the step behind it",
     ("shard/maker/maker_model.hpp", "BadModel"):
@@ -49,7 +49,7 @@ INTERNAL = {
 # The texts of these exceptions are parts of other exceptions' texts.
 PARTS = {"ParseError", "Refusal"}
 # Errors that consist of other texts alone.
-WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("core/guard.hpp", "FileFailed"),
+WITHOUT_TEXT = {("core/rethrow.hpp", "StepFailed"), ("core/rethrow.hpp", "FileFailed"),
                 ("posix/memory.hpp", "bad_alloc"), ("core/untrained_leaves.hpp", "bad_alloc")}
 # Functions besides constructors that are given a text: what it is then. Of warnings all arguments
 # are parts of it, of the others the one at this index.

@@ -7,11 +7,12 @@
 #include <ikebana/core/claim.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
-#include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
+#include <ikebana/core/move_model.hpp>
 #include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
+#include <ikebana/core/rethrow.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/core/untrained_leaves.hpp>
 #include <ikebana/detail/one_version.hpp>

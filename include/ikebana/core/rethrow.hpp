@@ -1,32 +1,14 @@
 #pragma once
-// Guards each method of a trainer: allows one call at a time, and adds to errors where they
-// occurred.
-#include <atomic>
+// Throws the exception of a failed call again, with its place, what was undone and what to do:
+// StepFailed and OutOfMemory are thrown here.
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/tensors.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/run/failed_unit.hpp>
 #include <string>
 
 namespace ikebana::detail {
-
-/// Throws if the trainer is in use already: by another thread, or by a caller of this call.
-class BusyGuard {
- public:
-  explicit BusyGuard(std::atomic<bool>& flag);
-  ~BusyGuard() { flag_ = false; }
-  BusyGuard(const BusyGuard&) = delete;
-  BusyGuard& operator=(const BusyGuard&) = delete;
-
- private:
-  std::atomic<bool>& flag_;
-};
-
-/// Moves a model to a device. If that fails, all of it stays where it was. Throws BadValue for a
-/// device that does not exist.
-void move(torch::nn::Module& module, c10::Device device);
 
 /// The facts on a step that threw, which the text of its error says besides the place.
 struct StepFailure {
@@ -55,5 +37,5 @@ std::string text_of_batch(const Batch& batch) {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/core/impl/guard.ipp>
+#include <ikebana/core/impl/rethrow.ipp>
 #endif

@@ -1,40 +1,63 @@
 #pragma once
 #include <ikebana/bridge/memory.hpp>
-#include <ikebana/core/guard.hpp>
-#include <ikebana/core/suggestion.hpp>
-#include <ikebana/detail/each_once.hpp>
+#include <ikebana/core/rethrow.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/posix/memory.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <typeinfo>
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE BusyGuard::BusyGuard(std::atomic<bool>& flag) : flag_(flag) {
-  if (flag_.exchange(true))
-    throw Error(
-        "trainer: it is in the middle of a step. A trainer belongs to one thread at a time and "
-        "cannot be called from its own loss; make a second trainer, or wait.");
-}
+/// Suggests what to do about an error of LibTorch whose text has a phrase.
+struct Hint {
+  const char* phrase;  ///< in the text of the error
+  const char* text;    ///< what to do
+};
+inline constexpr const char* compare_shapes =
+    "Compare the shapes in this text: those of the batch, of the inputs, and what the operator "
+    "takes.";
+/// The first hint whose phrase is found applies.
+inline constexpr Hint hints[] = {
+    {"a second time",
+     "The loss uses a graph that an earlier backward has freed: detach what you carry from one "
+     "step or microbatch to the next, as state = state.detach()."},
+    {"modified by an inplace operation",
+     "Backward needs the value that a tensor had before it was changed: write x = x + y for "
+     "x += y, use the operator without a trailing underscore, or change a clone()."},
+    {"device-side assert",
+     "An index or a target was out of range on the device, which cannot be used any more by this "
+     "process: run the batch on a CPU, which names the operation."},
+    {"nference tensor",
+     "A tensor of the batch, the model or the loss was made under c10::InferenceMode, which "
+     "autograd cannot use: clone() it outside of that mode, or make it under at::NoGradGuard."},
+    {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
+    {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
+    {"index out of range", "Indices must be smaller than the embedding's number of rows."},
+    {"Found dtype",
+     "The model's output and the target have two dtypes: convert the target to that of the "
+     "output, e.g. by target.to(torch::kFloat)."},
+    {"Weight scalar types",
+     "cuDNN computes a recurrent layer in one dtype: let keep_fp32 match all of the layer's "
+     "parameters or none."},
+    {"scalar type", "Convert the batch's tensor to the dtype that the operation names."},
+    {"same dtype",
+     "Convert the batch's tensor to the model's dtype, e.g. batch.input.to(torch::kFloat)."},
+    {"device",
+     "All tensors of the loss must be on the device that the model was on when its trainer was "
+     "made; the trainer moves batches there. Move a model before, or by On{device}."},
+    {"shape", compare_shapes},
+    {"size", compare_shapes},
+    {"channels", compare_shapes},
+    {"dimension", compare_shapes},
+};
 
-IKEBANA_INLINE void move(torch::nn::Module& module, c10::Device device) {
-  std::vector<std::pair<at::Tensor, at::Tensor>> before;
-  for (const auto& t : each_once(module.parameters())) before.emplace_back(t, t.detach());
-  for (const auto& t : each_once(module.buffers())) before.emplace_back(t, t.detach());
-  try {
-    module.to(device);
-  } catch (const c10::Error& error) {
-    for (auto& [tensor, former] : before) tensor.set_data(former);
-    std::string what = message_of(error),
-                place = "On: the model cannot be moved to " + device.str();
-    if (is_out_of_memory(what))
-      throw OutOfMemory(place + ": " + what + ". Nothing was moved. Use a smaller model.");
-    const bool old = what.find("driver on your system is too old") != std::string::npos;
-    throw BadValue(place + ": " + what +
-                   (old ? ". Update NVIDIA's driver, or use a LibTorch that was built for it."
-                        : ". Name a device that this LibTorch and machine have."));
-  }
+/// The suggestion for an error whose text is `what`.
+inline const char* suggestion(const std::string& what) {
+  for (const Hint& hint : hints)
+    if (what.find(hint.phrase) != std::string::npos) return hint.text;
+  return "Look at the operation that the text names.";
 }
 
 /// Warns of what a step that threw could not put back, if the sentence `lost` is not empty.
