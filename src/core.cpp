@@ -12,6 +12,7 @@
 #include <ikebana/batch/impl/rows.ipp>
 #include <ikebana/core/impl/busy_guard.ipp>
 #include <ikebana/core/impl/claim.ipp>
+#include <ikebana/core/impl/cycled_momentum.ipp>
 #include <ikebana/core/impl/dummy.ipp>
 #include <ikebana/core/impl/evaluation_mode.ipp>
 #include <ikebana/core/impl/generators.ipp>
@@ -48,13 +49,7 @@
 #include <ikebana/freeze/impl/units.ipp>
 #include <ikebana/hooks/impl/arguments.ipp>
 #include <ikebana/hooks/impl/common.ipp>
-#include <ikebana/hooks/impl/cycled_momentum.ipp>
-#include <ikebana/hooks/impl/finite_checks.ipp>
-#include <ikebana/hooks/impl/gathered_bytes.ipp>
 #include <ikebana/hooks/impl/non_finite.ipp>
-#include <ikebana/hooks/impl/uncounted.ipp>
-#include <ikebana/hooks/impl/unit_activations.ipp>
-#include <ikebana/hooks/impl/unit_nodes.ipp>
 #include <ikebana/hooks/impl/update.ipp>
 #include <ikebana/impl/error.ipp>
 #include <ikebana/impl/hooks.ipp>
@@ -108,3 +103,6 @@
 #include <ikebana/run/impl/dry_listener.ipp>
 #include <ikebana/run/impl/dry_step.ipp>
 #include <ikebana/run/impl/failed_unit.ipp>
+#include <ikebana/run/impl/parameter_bytes.ipp>
+#include <ikebana/run/impl/unit_activations.ipp>
+#include <ikebana/run/impl/unit_nodes.ipp>

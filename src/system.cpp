@@ -4,6 +4,7 @@
 #include <ikebana/detail/impl/bytes.ipp>
 #include <ikebana/detail/impl/deferred_check.ipp>
 #include <ikebana/detail/impl/device_copy.ipp>
+#include <ikebana/detail/impl/finite_checks.ipp>
 #include <ikebana/detail/impl/flag_copy.ipp>
 #include <ikebana/detail/impl/flat_copy.ipp>
 #include <ikebana/detail/impl/message.ipp>

@@ -5,7 +5,7 @@
 #include <ikebana/advice/trainer_view.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/hooks/unit_activations.hpp>
+#include <ikebana/run/unit_activations.hpp>
 
 namespace ikebana::detail {
 

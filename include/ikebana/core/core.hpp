@@ -5,6 +5,7 @@
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/core/claim.hpp>
+#include <ikebana/core/cycled_momentum.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/mechanisms.hpp>
@@ -16,7 +17,6 @@
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/core/untrained_leaves.hpp>
 #include <ikebana/detail/one_version.hpp>
-#include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/hooks/update.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/ranks/rank_calls.hpp>

@@ -3,8 +3,8 @@
 #include <functional>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/hooks/gathered_bytes.hpp>
 #include <ikebana/observe/memory_meter.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
 #include <optional>
 
 namespace ikebana {

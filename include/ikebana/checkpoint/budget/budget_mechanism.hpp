@@ -12,8 +12,8 @@
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/recording.hpp>
-#include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/run/dry_step.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
 #include <new>
 #include <typeindex>
 

@@ -1,9 +1,9 @@
 #pragma once
 #include <cmath>
+#include <ikebana/detail/finite_checks.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/without_values.hpp>
-#include <ikebana/hooks/finite_checks.hpp>
 #include <utility>
 
 namespace ikebana::detail {

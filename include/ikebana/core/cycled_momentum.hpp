@@ -34,5 +34,5 @@ void check_cycled_momentum(const Schedule& schedule, const Optimizer& optimizer)
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/hooks/impl/cycled_momentum.ipp>
+#include <ikebana/core/impl/cycled_momentum.ipp>
 #endif

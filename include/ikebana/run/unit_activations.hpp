@@ -35,5 +35,5 @@ class UnitActivations {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/hooks/impl/unit_activations.ipp>
+#include <ikebana/run/impl/unit_activations.ipp>
 #endif

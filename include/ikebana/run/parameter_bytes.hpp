@@ -1,5 +1,6 @@
 #pragma once
-// The bytes of storages, and of the copies of parameters that units compute with.
+// Counts bytes of a model's tensors: of storages, of the copies of parameters that units compute
+// with, and of what no MemoryCounter counts.
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/model.hpp>
 #include <set>
@@ -36,8 +37,12 @@ std::int64_t gathered_bytes(Core& core) {
   return bytes;
 }
 
+/// The bytes of parameters and buffers that were allocated before the counting allocator was in
+/// place.
+std::int64_t uncounted_bytes(const UnitTable& table);
+
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/hooks/impl/gathered_bytes.ipp>
+#include <ikebana/run/impl/parameter_bytes.ipp>
 #endif

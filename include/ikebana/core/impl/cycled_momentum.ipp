@@ -1,8 +1,8 @@
 #pragma once
 #include <cstring>
+#include <ikebana/core/cycled_momentum.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/hooks/cycled_momentum.hpp>
 
 namespace ikebana::detail {
 

@@ -2,7 +2,7 @@
 // Finds the unit that computes: in forward the one that runs, in backward the one whose forward has
 // made the node.
 #include <ikebana/hooks/arguments.hpp>
-#include <ikebana/hooks/unit_activations.hpp>
+#include <ikebana/run/unit_activations.hpp>
 #include <optional>
 
 namespace ikebana::detail {
@@ -38,5 +38,5 @@ class UnitNodes {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/hooks/impl/unit_nodes.ipp>
+#include <ikebana/run/impl/unit_nodes.ipp>
 #endif

@@ -38,5 +38,5 @@ class FiniteChecks {
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/hooks/impl/finite_checks.ipp>
+#include <ikebana/detail/impl/finite_checks.ipp>
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/hooks/unit_nodes.hpp>
+#include <ikebana/run/unit_nodes.hpp>
 
 namespace ikebana::detail {
 

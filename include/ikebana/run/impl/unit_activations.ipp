@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/hooks/unit_activations.hpp>
+#include <ikebana/run/unit_activations.hpp>
 
 namespace ikebana::detail {
 
