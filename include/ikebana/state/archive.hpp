@@ -1,5 +1,6 @@
 #pragma once
-// The interface by which the parts of a trainer save, check and load what they keep.
+// The interface by which the parts of a trainer save, check and load what they keep. Its tensors
+// are in memory; state/files/ reads and writes files.
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/state/entry_names.hpp>
