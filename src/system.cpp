@@ -21,8 +21,8 @@
 #include <ikebana/posix/impl/child.ipp>
 #include <ikebana/posix/impl/files.ipp>
 #include <ikebana/posix/impl/library.ipp>
+#include <ikebana/posix/impl/machine_memory.ipp>
 #include <ikebana/posix/impl/mapped_file.ipp>
-#include <ikebana/posix/impl/memory.ipp>
 #include <ikebana/posix/impl/name_pattern.ipp>
 #include <ikebana/posix/impl/posix_files.ipp>
 #include <ikebana/posix/impl/process_copy.ipp>

@@ -3,7 +3,7 @@
 #include <exception>
 #include <functional>
 #include <ikebana/bridge/counting_allocator.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/memory_place.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/observe/memory_report.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // Measures a step under Checkpoint<Full>: the peak of each of its moments, and what its units would
 // keep and take.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/checkpoint/budget/plan.hpp>
 #include <ikebana/checkpoint/frame/known_tensors.hpp>
 #include <ikebana/detail/tensors.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/core/move_model.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>

@@ -1,10 +1,10 @@
 #pragma once
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/core/rethrow.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <typeinfo>
 

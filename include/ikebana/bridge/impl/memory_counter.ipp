@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>

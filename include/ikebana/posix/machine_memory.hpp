@@ -61,5 +61,5 @@ std::string address_space_text();
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/posix/impl/memory.ipp>
+#include <ikebana/posix/impl/machine_memory.ipp>
 #endif

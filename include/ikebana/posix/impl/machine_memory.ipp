@@ -7,7 +7,7 @@
 #include <fstream>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include <new>
 #include <sstream>
 #if defined(__linux__)
