@@ -11,7 +11,6 @@
 #include <ikebana/shard/group/impl/echo_ranks.ipp>
 #include <ikebana/shard/group/impl/group_sum.ipp>
 #include <ikebana/shard/group/impl/messages.ipp>
-#include <ikebana/shard/group/impl/rank_backends.ipp>
 #include <ikebana/shard/group/impl/subgroup.ipp>
 #include <ikebana/shard/group/impl/transfer.ipp>
 #include <ikebana/shard/impl/ddp.ipp>

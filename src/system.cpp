@@ -9,7 +9,6 @@
 #include <ikebana/detail/impl/flat_copy.ipp>
 #include <ikebana/detail/impl/message.ipp>
 #include <ikebana/detail/impl/nearest_names.ipp>
-#include <ikebana/detail/impl/not_given.ipp>
 #include <ikebana/detail/impl/number.ipp>
 #include <ikebana/detail/impl/recomputing.ipp>
 #include <ikebana/detail/impl/slice.ipp>

@@ -25,7 +25,7 @@ INTERNAL = {
         "the text of shard/maker/record_maker.hpp, from an operator",
     ("shard/launch/meeting.hpp", "RankFailed(refusal)"): "an error of rank 0, on the other ranks",
     ("shard/group/transfer.hpp", "std::runtime_error"): "ends the messages of a step that failed",
-    ("shard/group/rank_backends.hpp", "std::runtime_error"):
+    ("shard/group/backends.hpp", "std::runtime_error"):
         "is caught there: the text of a RankFailed",
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
     ("shard/group/connection.hpp", "Error"):
