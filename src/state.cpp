@@ -6,7 +6,6 @@
 #include <ikebana/data/impl/permutation.ipp>
 #include <ikebana/data/impl/sample_order.ipp>
 #include <ikebana/data/impl/sample_rng.ipp>
-#include <ikebana/state/files/impl/content_hash.ipp>
 #include <ikebana/state/files/impl/crc32.ipp>
 #include <ikebana/state/files/impl/foreign_file.ipp>
 #include <ikebana/state/files/impl/json.ipp>

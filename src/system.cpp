@@ -2,6 +2,7 @@
 // memory, texts.
 #include <ikebana/detail/impl/away.ipp>
 #include <ikebana/detail/impl/bytes.ipp>
+#include <ikebana/detail/impl/content_hash.ipp>
 #include <ikebana/detail/impl/deferred_check.ipp>
 #include <ikebana/detail/impl/device_copy.ipp>
 #include <ikebana/detail/impl/finite_checks.ipp>

@@ -1,8 +1,8 @@
 #pragma once
 #include <ikebana/core/recipe_values.hpp>
+#include <ikebana/detail/content_hash.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/state/files/content_hash.hpp>
 
 namespace ikebana::detail {
 

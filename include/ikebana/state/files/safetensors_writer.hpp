@@ -1,5 +1,6 @@
 #pragma once
 // Writes named tensors to a file, with a checksum of each; safetensors_reader.hpp reads them.
+#include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/files/json_writer.hpp>
@@ -53,9 +54,6 @@ at::ScalarType type_of_name(std::string_view name);
 /// Returns the dtype that has this name in LibTorch, which the metadata holds; Undefined if the
 /// name is unknown.
 at::ScalarType type_of_metadata(const std::string& name);
-
-/// Returns the tensor on the CPU, contiguous, without lazy conjugation or negation.
-at::Tensor dense(const at::Tensor& t);
 
 /// Throws BadModel for a tensor that a file cannot hold.
 void check_storable(const std::string& name, const at::Tensor& t);

@@ -26,10 +26,6 @@ IKEBANA_INLINE at::ScalarType type_of_metadata(const std::string& name) {
   return at::ScalarType::Undefined;
 }
 
-IKEBANA_INLINE at::Tensor dense(const at::Tensor& t) {
-  return t.detach().cpu().resolve_conj().resolve_neg().contiguous();
-}
-
 IKEBANA_INLINE void check_storable(const std::string& name, const at::Tensor& t) {
   auto refuse = [&](const char* what) {
     throw BadModel(

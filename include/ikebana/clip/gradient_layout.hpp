@@ -11,5 +11,5 @@ void check_layout(const char* policy, const at::Tensor& gradient);
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/clip/impl/layout.ipp>
+#include <ikebana/clip/impl/gradient_layout.ipp>
 #endif

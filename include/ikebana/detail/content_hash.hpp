@@ -11,5 +11,5 @@ std::uint64_t content_hash(const at::Tensor& t);
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/state/files/impl/content_hash.ipp>
+#include <ikebana/detail/impl/content_hash.ipp>
 #endif

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstring>
+#include <ikebana/detail/content_hash.hpp>
+#include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/splitmix.hpp>
-#include <ikebana/state/files/content_hash.hpp>
-#include <ikebana/state/files/safetensors_writer.hpp>
 
 namespace ikebana::detail {
 
