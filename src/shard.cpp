@@ -23,7 +23,9 @@
 #include <ikebana/shard/maker/impl/maker_model.ipp>
 #include <ikebana/shard/maker/impl/record_maker.ipp>
 #include <ikebana/shard/maker/impl/tape.ipp>
+#include <ikebana/shard/sliced/impl/launch_order.ipp>
 #include <ikebana/shard/sliced/impl/sliced.ipp>
+#include <ikebana/shard/sliced/impl/sliced_unit.ipp>
 #include <ikebana/shard/sliced/impl/unit_agreement.ipp>
 #include <ikebana/shard/sliced/impl/unit_cut.ipp>
 #include <ikebana/shard/sliced/impl/unit_gather.ipp>

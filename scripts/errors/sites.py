@@ -19,7 +19,7 @@ INTERNAL = {
     ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
     ("core/rethrow.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
-    ("ranks/report_failure.hpp", "RankFailed"):
+    ("ranks/together.hpp", "RankFailed"):
         "an error again, with the call and the step behind it",
     ("shard/maker/maker_model.hpp", "BadModel"):
         "the text of shard/maker/record_maker.hpp, from an operator",

@@ -1,7 +1,7 @@
 #pragma once
 // Surrounds the transaction of a step with the wrappers of whole steps.
 #include <ikebana/core/core.hpp>
-#include <ikebana/ranks/report_failure.hpp>
+#include <ikebana/ranks/together.hpp>
 
 namespace ikebana::detail {
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/busy_guard.hpp>
+#include <ikebana/ranks/together.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <optional>
