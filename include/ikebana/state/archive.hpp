@@ -222,6 +222,9 @@ namespace detail {
 /// because a detached tensor would not share the new indices and values.
 void write_elements(const at::Tensor& t, at::Tensor from);
 
+/// Saves or loads the buffers of a model, each once.
+void archive_buffers(Archive& archive, const torch::nn::Module& model);
+
 }  // namespace detail
 }  // namespace ikebana
 

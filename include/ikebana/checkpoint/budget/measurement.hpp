@@ -228,12 +228,6 @@ class Measurement {
   bool deviates_ = false, in_order_ = false, is_open_ = true;
 };
 
-class Frame;
-/// Makes a frame that measures its recompute (checkpoint/budget/rehearsed_frame.hpp). Returns null
-/// if gradients are disabled.
-std::shared_ptr<Frame> rehearsed_frame(c10::Device device, std::shared_ptr<Measurement> measurement,
-                                       std::shared_ptr<const std::size_t> place);
-
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED

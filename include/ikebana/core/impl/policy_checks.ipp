@@ -1,6 +1,6 @@
 #pragma once
 #include <cstring>
-#include <ikebana/core/cycled_momentum.hpp>
+#include <ikebana/core/policy_checks.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 

@@ -1,6 +1,7 @@
 #pragma once
-// Checks that the momentum that a schedule cycles exists.
+// Checks values of policies that depend on each other, when a trainer is made and before a step.
 #include <ikebana/detail/text.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/grammar/axis_of.hpp>
 #include <string>
 #include <type_traits>
@@ -31,8 +32,29 @@ void check_cycled_momentum(const Schedule& schedule, const Optimizer& optimizer)
                              type_name<Policy>());
 }
 
+/// Throws BadValue if an average needs weights that the optimizer updates before it sees them.
+template <class Optimizer, class Average>
+void check_initial_weights(const Average& average) {
+  if constexpr (Optimizer::updates_in_backward && requires { average.refuse_update_in_backward(); })
+    average.refuse_update_in_backward();
+}
+
+/// Throws BadValue if two policies limit the memory of a step to different numbers of bytes.
+template <class Core>
+void check_memory_limits(const Core& core) {
+  const auto& m = core.mechanisms;
+  if constexpr (requires { m.checkpoint.memory_limit(), m.accumulate.memory_limit(); }) {
+    const std::int64_t budget = m.checkpoint.memory_limit(), limit = m.accumulate.memory_limit();
+    if (limit != 0 && limit != budget)
+      throw BadValue("Accumulate<Fit<>>: limit is " + std::to_string(limit) +
+                     " bytes, and that of Checkpoint<Budget<>> is " + std::to_string(budget) +
+                     ". Both are planned within one limit: write the same number, or leave "
+                     "`limit` out, which is then the budget.");
+  }
+}
+
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/core/impl/cycled_momentum.ipp>
+#include <ikebana/core/impl/policy_checks.ipp>
 #endif
