@@ -12,6 +12,7 @@
 #include <ikebana/batch/impl/rows.ipp>
 #include <ikebana/core/impl/busy_guard.ipp>
 #include <ikebana/core/impl/claim.ipp>
+#include <ikebana/core/impl/compared_values.ipp>
 #include <ikebana/core/impl/dummy.ipp>
 #include <ikebana/core/impl/evaluation_mode.ipp>
 #include <ikebana/core/impl/generators.ipp>
@@ -20,7 +21,6 @@
 #include <ikebana/core/impl/not_trained.ipp>
 #include <ikebana/core/impl/placement.ipp>
 #include <ikebana/core/impl/policy_checks.ipp>
-#include <ikebana/core/impl/recipe_values.ipp>
 #include <ikebana/core/impl/registered_tensors.ipp>
 #include <ikebana/core/impl/restore_point.ipp>
 #include <ikebana/core/impl/rethrow.ipp>

@@ -5,13 +5,13 @@
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/core/claim.hpp>
+#include <ikebana/core/compared_values.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/loop_end.hpp>
 #include <ikebana/core/mechanisms.hpp>
 #include <ikebana/core/move_model.hpp>
 #include <ikebana/core/policy_checks.hpp>
-#include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/rethrow.hpp>

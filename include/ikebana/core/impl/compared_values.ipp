@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/core/recipe_values.hpp>
+#include <ikebana/core/compared_values.hpp>
 #include <ikebana/detail/content_hash.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
