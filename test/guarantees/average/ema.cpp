@@ -4,7 +4,7 @@
 
 #include "trainer/mixed.hpp"
 
-namespace guarantees::average {
+namespace guarantees::ema {
 
 namespace mixed = test::mixed;
 using test::same_bits;
@@ -246,4 +246,4 @@ TEST_CASE("EMA: a decay outside 0 to 1 is an error, also when set through get") 
   CHECK_THROWS_AS(trainer.step(data()[0]), BadValue);
 }
 
-}  // namespace guarantees::average
+}  // namespace guarantees::ema

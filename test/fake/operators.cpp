@@ -1,5 +1,5 @@
 // Element-wise operators on fake tensors have the layouts and the memory of real ones.
-#include "fake_guarantee.hpp"
+#include "guarantee.hpp"
 
 namespace test::fake::of_operators {
 namespace {

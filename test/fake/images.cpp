@@ -1,7 +1,7 @@
 // Operators on images and volumes, distances, Fourier transforms and linear algebra on fake tensors
 // have the layouts and the memory of real ones.
 #include <ikebana/fake/shape_rules.hpp>
-#include "fake_guarantee.hpp"
+#include "guarantee.hpp"
 
 namespace test::fake::of_images {
 namespace {

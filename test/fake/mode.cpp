@@ -1,6 +1,6 @@
 // Tests what a program sees of fake tensors: their lifetimes, what may be read, and what is
 // refused.
-#include "fake_guarantee.hpp"
+#include "guarantee.hpp"
 
 namespace test::fake {
 namespace {

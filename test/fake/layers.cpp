@@ -1,6 +1,6 @@
 // Operators of layers on fake tensors have the layouts and the memory of real ones.
 #include <ikebana/fake/shape_rules.hpp>
-#include "fake_guarantee.hpp"
+#include "guarantee.hpp"
 
 namespace test::fake::of_layers {
 namespace {

@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks::shard_guarantees {
+namespace test::ranks::shard_equals_one_rank {
 
 const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}};
 
@@ -96,4 +96,4 @@ TEST_CASE("shard: units that stay gathered, no prefetch, one reduction a step") 
   check<HSDP<2>>(row, {.reduce_each_microbatch = false, .backward_prefetch = false});
 }
 
-}  // namespace test::ranks::shard_guarantees
+}  // namespace test::ranks::shard_equals_one_rank
