@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 

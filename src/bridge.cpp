@@ -8,7 +8,7 @@
 #include <ikebana/bridge/impl/gradients.ipp>
 #include <ikebana/bridge/impl/host_copies.ipp>
 #include <ikebana/bridge/impl/linear_hook.ipp>
-#include <ikebana/bridge/impl/memory.ipp>
+#include <ikebana/bridge/impl/memory_counter.ipp>
 #include <ikebana/bridge/impl/memory_facts.ipp>
 #include <ikebana/bridge/impl/one_thread.ipp>
 #include <ikebana/bridge/impl/operators.ipp>

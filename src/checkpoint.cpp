@@ -10,9 +10,10 @@
 #include <ikebana/checkpoint/frame/impl/frame.ipp>
 #include <ikebana/checkpoint/frame/impl/known_tensors.ipp>
 #include <ikebana/checkpoint/frame/impl/operator_rule.ipp>
-#include <ikebana/checkpoint/frame/impl/recomputed_unit.ipp>
+#include <ikebana/checkpoint/frame/impl/recompute.ipp>
 #include <ikebana/checkpoint/frame/impl/segment_frames.ipp>
 #include <ikebana/checkpoint/frame/impl/selective_frame.ipp>
+#include <ikebana/checkpoint/frame/impl/unit_state.ipp>
 #include <ikebana/checkpoint/impl/selective.ipp>
 #include <ikebana/offload/impl/moved_gradients.ipp>
 #include <ikebana/offload/impl/offload_memory.ipp>

@@ -13,6 +13,5 @@
 #include <ikebana/program/export/impl/replay.ipp>
 #include <ikebana/program/export/impl/sample_inputs.ipp>
 #include <ikebana/program/export/impl/sizes.ipp>
-#include <ikebana/program/export/impl/value_names.ipp>
 #include <ikebana/program/export/impl/weights.ipp>
 #include <ikebana/program/impl/export.ipp>

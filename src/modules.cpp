@@ -11,7 +11,6 @@
 #include <ikebana/memory/impl/scope.ipp>
 #include <ikebana/memory/impl/snapshot.ipp>
 #include <ikebana/memory/impl/summary.ipp>
-#include <ikebana/memory/impl/write_file.ipp>
 #include <ikebana/modules/impl/attention.ipp>
 #include <ikebana/modules/impl/bn_relu.ipp>
 #include <ikebana/modules/impl/chunked_attention.ipp>

@@ -5,8 +5,8 @@
 #include <ikebana/clip/impl/clip_grad_norm.ipp>
 #include <ikebana/clip/impl/clip_grad_value.ipp>
 #include <ikebana/clip/impl/grad_norm.ipp>
+#include <ikebana/clip/impl/gradient_layout.ipp>
 #include <ikebana/clip/impl/inspect_gradients.ipp>
-#include <ikebana/clip/impl/layout.ipp>
 #include <ikebana/clip/impl/skip_spikes.ipp>
 #include <ikebana/clip/impl/total_norm.ipp>
 #include <ikebana/optimizer/blockwise/impl/blockwise_operators.ipp>

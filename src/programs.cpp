@@ -15,6 +15,5 @@
 #include <ikebana/program/impl/payload_writer.ipp>
 #include <ikebana/program/impl/plan.ipp>
 #include <ikebana/program/impl/program_file.ipp>
-#include <ikebana/program/impl/save.ipp>
 #include <ikebana/program/impl/schema_json.ipp>
 #include <ikebana/program/impl/trees.ipp>

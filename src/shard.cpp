@@ -11,7 +11,6 @@
 #include <ikebana/shard/group/impl/echo_ranks.ipp>
 #include <ikebana/shard/group/impl/group_sum.ipp>
 #include <ikebana/shard/group/impl/messages.ipp>
-#include <ikebana/shard/group/impl/rank_backends.ipp>
 #include <ikebana/shard/group/impl/subgroup.ipp>
 #include <ikebana/shard/group/impl/transfer.ipp>
 #include <ikebana/shard/impl/ddp.ipp>
@@ -24,7 +23,9 @@
 #include <ikebana/shard/maker/impl/maker_model.ipp>
 #include <ikebana/shard/maker/impl/record_maker.ipp>
 #include <ikebana/shard/maker/impl/tape.ipp>
+#include <ikebana/shard/sliced/impl/launch_order.ipp>
 #include <ikebana/shard/sliced/impl/sliced.ipp>
+#include <ikebana/shard/sliced/impl/sliced_unit.ipp>
 #include <ikebana/shard/sliced/impl/unit_agreement.ipp>
 #include <ikebana/shard/sliced/impl/unit_cut.ipp>
 #include <ikebana/shard/sliced/impl/unit_gather.ipp>

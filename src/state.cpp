@@ -6,14 +6,13 @@
 #include <ikebana/data/impl/permutation.ipp>
 #include <ikebana/data/impl/sample_order.ipp>
 #include <ikebana/data/impl/sample_rng.ipp>
-#include <ikebana/state/files/impl/content_hash.ipp>
 #include <ikebana/state/files/impl/crc32.ipp>
 #include <ikebana/state/files/impl/foreign_file.ipp>
 #include <ikebana/state/files/impl/json.ipp>
 #include <ikebana/state/files/impl/json_writer.ipp>
-#include <ikebana/state/files/impl/safetensors.ipp>
-#include <ikebana/state/files/impl/tensor_reader.ipp>
-#include <ikebana/state/files/impl/tensor_writer.ipp>
+#include <ikebana/state/files/impl/safetensors_format.ipp>
+#include <ikebana/state/files/impl/safetensors_reader.ipp>
+#include <ikebana/state/files/impl/safetensors_writer.ipp>
 #include <ikebana/state/files/impl/zip_format.ipp>
 #include <ikebana/state/files/impl/zip_reader.ipp>
 #include <ikebana/state/files/impl/zip_writer.ipp>

@@ -2,13 +2,14 @@
 // memory, texts.
 #include <ikebana/detail/impl/away.ipp>
 #include <ikebana/detail/impl/bytes.ipp>
+#include <ikebana/detail/impl/content_hash.ipp>
 #include <ikebana/detail/impl/deferred_check.ipp>
 #include <ikebana/detail/impl/device_copy.ipp>
+#include <ikebana/detail/impl/finite_checks.ipp>
 #include <ikebana/detail/impl/flag_copy.ipp>
 #include <ikebana/detail/impl/flat_copy.ipp>
 #include <ikebana/detail/impl/message.ipp>
 #include <ikebana/detail/impl/nearest_names.ipp>
-#include <ikebana/detail/impl/not_given.ipp>
 #include <ikebana/detail/impl/number.ipp>
 #include <ikebana/detail/impl/recomputing.ipp>
 #include <ikebana/detail/impl/slice.ipp>
@@ -20,8 +21,8 @@
 #include <ikebana/posix/impl/child.ipp>
 #include <ikebana/posix/impl/files.ipp>
 #include <ikebana/posix/impl/library.ipp>
+#include <ikebana/posix/impl/machine_memory.ipp>
 #include <ikebana/posix/impl/mapped_file.ipp>
-#include <ikebana/posix/impl/memory.ipp>
 #include <ikebana/posix/impl/name_pattern.ipp>
 #include <ikebana/posix/impl/posix_files.ipp>
 #include <ikebana/posix/impl/process_copy.ipp>

@@ -1,5 +1,5 @@
 // Loaded by Python: the bytes in use of LibTorch's CPU allocator, now and at the peak.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 namespace {
 ikebana::bridge::MemoryCounter& counter() {

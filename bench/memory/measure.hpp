@@ -1,6 +1,6 @@
 #pragma once
 // Measures one row: what a recipe is estimated to take, and what a training of it takes.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/estimate.hpp>
 
 #include "table.hpp"

@@ -2,7 +2,7 @@
 // between steps, of gradients between two microbatches and at the update, and of gathered units at
 // the peak of a step.
 #include <gpt_of.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/shard.hpp>
 
 #include "rank.hpp"

@@ -4,7 +4,7 @@
 // largest batch, at most so large, that fits into memory.
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "worker.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // A policy that measures the memory of a step between forward and backward.
 #include <ikebana.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "worker.hpp"
 

@@ -3,7 +3,11 @@
 // Mechanism derives from the base of its policy's axis, such as `ClipHooks`, and hides the hooks
 // that it implements; nothing is virtual. A step calls the hooks of `Hooks` (hooks/common.hpp) on
 // every mechanism, and the axis's own hooks at the points of step.hpp whose numbers are given here.
-// hooks/engine.hpp has the rest, which the library's own policies need; hooks/table.hpp lists all.
+//
+// The author of a policy needs this file, hooks/common.hpp, and the types that hooks are given:
+// hooks/arguments.hpp, hooks/step_rate.hpp for rates, hooks/numbers.hpp for numbers that a recorded
+// step reads. The rest is the library's: hooks/engine.hpp has the hooks of its own policies,
+// hooks/table.hpp lists all hooks, hooks/update.hpp and hooks/non_finite.hpp ask and check them.
 #include <ikebana/hooks/common.hpp>
 #include <ikebana/hooks/engine.hpp>
 #include <ikebana/hooks/hooks_of.hpp>

@@ -1,9 +1,9 @@
 #pragma once
 // The reports of steps, evaluations and epochs. A step's values stay on the device until they are
 // read; reading waits for the device.
+#include <bit>
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
-#include <ikebana/detail/not_given.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
@@ -14,6 +14,19 @@
 #include <vector>
 
 namespace ikebana {
+
+namespace detail {
+
+/// The value of a field for a measurement that was not given: a NaN, because 0 would look like a
+/// measurement. Its bits differ from other NaNs, like R's NA, so that a loss which is NaN is not
+/// mistaken for it.
+inline constexpr double not_given = std::bit_cast<double>(std::uint64_t{0x7ff8006e6f6e6500});
+
+/// Returns whether a number was given. The result of a computation with `not_given` is not given
+/// either.
+bool is_given(double number);
+
+}  // namespace detail
 
 /// The bytes that Offload moved in a step, and the number of copies; directions are seen from the
 /// device.

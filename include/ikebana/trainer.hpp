@@ -2,7 +2,7 @@
 // The trainer: a model and its recipe, with the methods that train it.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/advice/explanation.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/prediction.hpp>
 #include <ikebana/checks/refused_trainer.hpp>

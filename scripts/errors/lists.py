@@ -6,8 +6,8 @@ from texts import Texts
 
 
 def hints(tree):
-    """(phrase of LibTorch's text, what to do) for `suggestion` of core/suggestion.hpp."""
-    source = tree.sources["core/suggestion.hpp"]
+    """(phrase of LibTorch's text, what to do) for `suggestion` of core/rethrow.hpp."""
+    source = tree.sources["core/rethrow.hpp"]
     tokens = source.tokens
     begin = next(i for i, t in enumerate(tokens) if t.text == "hints" and tokens[i + 1].text == "[")
     brace = next(i for i in range(begin, len(tokens)) if tokens[i].text == "{")
@@ -21,7 +21,7 @@ def hints(tree):
 
 def other_hint(tree):
     """What to do where no phrase is in the text."""
-    return returned(tree, "core/suggestion.hpp", "suggestion")[-1]
+    return returned(tree, "core/rethrow.hpp", "suggestion")[-1]
 
 
 def of_errno(tree):
@@ -80,7 +80,7 @@ def of_group(tree, heading):
         yield "What is said of each tensor", returned(tree, "memory/in_place.hpp", "text_of")
     elif heading == "StepFailed":
         yield "What the text of any error in a step may end with", [
-            *returned(tree, "core/guard.hpp", "updated_before"),
+            *returned(tree, "core/rethrow.hpp", "updated_before"),
             *returned(tree, "core/restore_point.hpp", "take_lost")]
     elif heading == "Printed by launch":
         yield "How a rank may have ended", returned(

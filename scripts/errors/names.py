@@ -26,8 +26,8 @@ SHOWN_AS = {
     "exception_text": "its text",
 }
 # Parameters and variables that stay names, by the header.
-KEPT = {"state/archive.hpp:name", "core/guard.hpp:lost", "core/guard.hpp:memory",
-        "ranks/rank_group.hpp:call", "ranks/report_failure.hpp:call", "schedule/cycling.hpp:other"}
+KEPT = {"state/archive.hpp:name", "core/rethrow.hpp:lost", "core/rethrow.hpp:memory",
+        "ranks/rank_group.hpp:call", "ranks/together.hpp:call", "schedule/cycling.hpp:other"}
 # Replaces names of the source by better ones.
 NAMES = {"address_of": "host:port", "rank_in_world": "rank", "sizeof": "number", "get": "value",
          "some_indices": "indices", "unit_name": "unit", "what": "its text", "seed": "gradient",

@@ -13,19 +13,19 @@ INTERNAL = {
     ("checkpoint/frame/draws.hpp", "AllSaved"): "ends a recompute when all tensors are there",
     ("core/transaction.hpp", "AllRanksEnded"): "ends the loop over steps on all ranks alike",
     ("core/transaction.hpp", "DryStepEnded"): "ends the step that an estimate makes",
-    ("core/guard.hpp", "Classes"): "throws an error again, with what was not put back behind it",
+    ("core/rethrow.hpp", "Classes"): "throws an error again, with what was not put back behind it",
     ("ranks/all_or_none.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("state/ranks/save_on_ranks.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
-    ("core/guard.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
-    ("ranks/report_failure.hpp", "RankFailed"):
+    ("core/rethrow.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
+    ("ranks/together.hpp", "RankFailed"):
         "an error again, with the call and the step behind it",
     ("shard/maker/maker_model.hpp", "BadModel"):
         "the text of shard/maker/record_maker.hpp, from an operator",
     ("shard/launch/meeting.hpp", "RankFailed(refusal)"): "an error of rank 0, on the other ranks",
     ("shard/group/transfer.hpp", "std::runtime_error"): "ends the messages of a step that failed",
-    ("shard/group/rank_backends.hpp", "std::runtime_error"):
+    ("shard/group/backends.hpp", "std::runtime_error"):
         "is caught there: the text of a RankFailed",
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
     ("shard/group/connection.hpp", "Error"):
@@ -43,13 +43,14 @@ INTERNAL = {
         "the text of shard/failure/process_watch.hpp",
     ("shard/failure/failure_log.hpp", "RankFailed(*text)"): "the text of its await_ranks",
     ("shard/failure/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
-    ("state/files/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
+    ("state/files/safetensors_format.hpp", "Json::ParseError"):
+        "a text again, with the field before it",
 }
 # The texts of these exceptions are parts of other exceptions' texts.
 PARTS = {"ParseError", "Refusal"}
 # Errors that consist of other texts alone.
-WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("core/guard.hpp", "FileFailed"),
-                ("posix/memory.hpp", "bad_alloc"), ("core/untrained_leaves.hpp", "bad_alloc")}
+WITHOUT_TEXT = {("core/rethrow.hpp", "StepFailed"), ("core/rethrow.hpp", "FileFailed"),
+                ("posix/machine_memory.hpp", "bad_alloc"), ("core/untrained_leaves.hpp", "bad_alloc")}
 # Functions besides constructors that are given a text: what it is then. Of warnings all arguments
 # are parts of it, of the others the one at this index.
 GIVEN = {"TORCH_WARN": ("warning", None), "TORCH_WARN_ONCE": ("warning", None),

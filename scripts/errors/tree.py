@@ -3,6 +3,7 @@ import collections
 import dataclasses
 import functools
 import pathlib
+import re
 
 from cpp import Source, split
 from names import BEGIN, has_literal, varies
@@ -25,9 +26,10 @@ class Bound:
 
 def text_of(path):
     """A header, with the bodies that stand apart from it."""
-    bodies = path.parent / "impl" / f"{path.stem}.ipp"
     text = path.read_text()
-    return text + bodies.read_text().replace("IKEBANA_INLINE ", "") if bodies.exists() else text
+    for body in re.findall(r"^#include <ikebana/(?:.*/)?(impl/\w+\.ipp)>$", text, re.M):
+        text += (path.parent / body).read_text().replace("IKEBANA_INLINE ", "")
+    return text
 
 
 class Tree:

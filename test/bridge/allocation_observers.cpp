@@ -1,11 +1,11 @@
 // Tests what observers of the counting allocator are called with, on all threads, and that none is
 // called after its end.
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include "test.hpp"
 
 #include <filesystem>
 #include <fstream>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/memory_facts.hpp>
 #include <memory>
 #include <thread>

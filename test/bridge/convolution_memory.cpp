@@ -1,7 +1,7 @@
 // Tests how much memory the gradients of convolutions need, kernels' own memory included.
 #include "test.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/fake/fake_ledger.hpp>
 
 namespace test::convolution_memory {

@@ -3,7 +3,7 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <cstdint>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/version.hpp>
 #include <limits>
 #include <memory>

@@ -3,7 +3,7 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <ikebana.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/memory/pool.hpp>
 #include <optional>
 #include <thread>

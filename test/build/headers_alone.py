@@ -25,7 +25,7 @@ OTHER_GATES = ("ikebana/detail/torch_bodies.hpp", "ikebana/detail/torch_optim.hp
 # Each includes the next; HeadersAlone.cmake precompiles them, or the last alone, in FOLDER.
 PRECOMPILED = {"ikebana.hpp": "all.hpp", "ikebana/hooks.hpp": "hooks.hpp", GATE: "torch.hpp"}
 OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)
-BODIES = re.compile(r"^#ifndef IKEBANA_COMPILED\n.*\n#endif\n", re.M)
+BODIES = re.compile(r"^#ifndef IKEBANA_COMPILED\n(?:#include .*\n)+#endif\n", re.M)
 FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
 
 

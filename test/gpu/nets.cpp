@@ -1,4 +1,4 @@
-#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
+#include <ikebana/checkpoint/frame/unit_state.hpp>
 #include "guarantees.hpp"
 
 namespace gpu {

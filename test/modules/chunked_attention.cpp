@@ -1,7 +1,7 @@
 // AttentionForm::Chunked with several chunks: results, dropout, memory and the choice of the form.
 #include "attention_cases.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 namespace test::chunked_attention {
 

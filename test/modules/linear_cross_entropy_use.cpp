@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include <ikebana.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 
 namespace test::linear_cross_entropy_use {

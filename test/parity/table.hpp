@@ -14,14 +14,14 @@ std::vector<Row> objective_rows();
 std::vector<Row> precision_rows();
 std::vector<Row> optimizer_rows();
 std::vector<Row> torch_optim_rows();
-std::vector<Row> more_rows();
+std::vector<Row> resnet_and_lm_rows();
 std::vector<Row> shard_rows();
 
 inline std::vector<Row> all_rows() {
   std::vector<Row> all;
   for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows(),
                      schedule_rows(), objective_rows(), precision_rows(), optimizer_rows(),
-                     torch_optim_rows(), more_rows(), shard_rows()})
+                     torch_optim_rows(), resnet_and_lm_rows(), shard_rows()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

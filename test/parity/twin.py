@@ -11,7 +11,6 @@ from unittest import mock
 
 import averages
 import llama
-import more_nets
 import nets
 import place
 import schedules
@@ -65,7 +64,7 @@ class Twin:
 
     def __init__(self, net, words, weights, same="", rate=1.0, where=place.CPU):
         ((name, fields),) = net.items()
-        self.model = (vars(nets) | vars(llama) | vars(more_nets))[name](**fields)
+        self.model = (vars(nets) | vars(llama))[name](**fields)
         self.model.load_state_dict(weights)
         self.model.to(where.name, torch.float64 if where.double else None)
         words.pop("On", None)

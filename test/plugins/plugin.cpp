@@ -4,7 +4,7 @@
 
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/bridge/linear_hook.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/memory/pool.hpp>

@@ -2,7 +2,7 @@
 // memory that is released after its last use, and errors that name the operator.
 #include <ATen/autocast_mode.h>
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/program/number_functions.hpp>
 

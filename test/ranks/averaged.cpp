@@ -2,7 +2,7 @@
 // bits of one rank, and gather one unit after the other.
 #include "test.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <numeric>
 
 #include "counting_group.hpp"

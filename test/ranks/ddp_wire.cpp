@@ -1,7 +1,7 @@
 // Shard<DDP>: what is sent, and when; memory; failures in backward; gradients outside of steps.
 #include "test.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "counting_group.hpp"
 #include "row_net.hpp"

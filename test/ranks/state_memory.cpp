@@ -1,6 +1,6 @@
 // Tests what ranks hold while they save and load: no more than they have, and never the whole
 // model.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "states.hpp"
 

@@ -1,7 +1,7 @@
 // Wide layers' slices are sent by themselves, and received in place.
 #include "test.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "counting_group.hpp"
 

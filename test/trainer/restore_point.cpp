@@ -1,7 +1,7 @@
 // A step that throws puts buffers and random generators back, whatever the step did to them.
 #include "test.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "compare.hpp"
 

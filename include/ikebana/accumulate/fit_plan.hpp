@@ -1,7 +1,7 @@
 #pragma once
 // The plan of Accumulate<Fit<>>: bytes in use, the number of microbatches, and when it tries fewer.
 #include <cstdint>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <optional>
 #include <vector>

@@ -3,9 +3,9 @@
 // a trainer holds after it.
 #include <ikebana/advice/result.hpp>
 #include <ikebana/advice/trainer_view.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/hooks/unit_activations.hpp>
+#include <ikebana/run/unit_activations.hpp>
 
 namespace ikebana::detail {
 

@@ -7,8 +7,8 @@
 #include <ikebana/batch/rows.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/text.hpp>
-#include <ikebana/hooks/gathered_bytes.hpp>
 #include <ikebana/run/dry_listener.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
 
 namespace ikebana::detail {
 

@@ -27,8 +27,6 @@ struct Padded {
   at::Tensor mask;     ///< (n, L), Bool: true for values, false for padding
 };
 
-namespace detail {}  // namespace detail
-
 /// Pads the samples of a Ragged, as PyTorch's `pad_sequence` does with `batch_first=True`. Costs
 /// one gather and a mask on its device, and does not wait for it; gradients flow back to the
 /// values. Throws BadValue for a `padding_value` that the dtype cannot hold, BadBatch for a sample

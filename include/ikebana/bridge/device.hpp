@@ -1,5 +1,6 @@
 #pragma once
-// Resolves a device without an index, such as `cuda`, to a device with one.
+// Resolves a device without an index, such as `cuda`, to a device with one (`with_index`), and
+// waits for a device (`synchronize`).
 
 #include <ikebana/detail/torch.hpp>
 

@@ -1,3 +1,3 @@
 #pragma once
-// This header has moved, and this name of it is removed in version 0.2.
+// This header has moved to checkpoint/frame/operator_rule.hpp. Version 0.2 removes this one.
 #include <ikebana/checkpoint/frame/operator_rule.hpp>

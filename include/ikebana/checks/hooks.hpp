@@ -21,6 +21,8 @@ IKEBANA_EACH_RENAMED_HOOK(IKEBANA_DECLARE_HOOK)
 struct moves_parameters;
 struct gathers_ahead;
 struct listens_to_backward;
+struct keeps_gathered;
+struct keeps_working;  // which is keeps_gathered now
 }  // namespace hook
 
 namespace detail {
@@ -232,13 +234,22 @@ struct renamed : refuse::is<refuse::Nothing> {};
 template <class Policy, class Old, class Hook>
   requires(is_asked<Hook, axis_of_t<Policy>> && has_hook<Old, Mechanism<Policy>>)
 struct renamed<Policy, Old, Hook> : refuse::is<refuse::RenamedHook<Policy, Old, Hook>> {};
+/// The refusal of a mechanism's declaration that has a former name, which nothing would read.
+template <class Policy>
+struct renamed_declaration : refuse::is<refuse::Nothing> {};
+template <class Policy>
+  requires(std::derived_from<Mechanism<Policy>, StorageHooks> &&
+           requires { Mechanism<Policy>::keeps_working; })
+struct renamed_declaration<Policy>
+    : refuse::is<refuse::RenamedHook<Policy, hook::keeps_working, hook::keeps_gathered>> {};
 
 #define IKEBANA_CHECK_HOOK(name, ...) typename never_asked<Policy, hook::name>::type,
 #define IKEBANA_CHECK_RENAMED(old, name) typename renamed<Policy, hook::old, hook::name>::type,
 /// The first hook of the policy's mechanism that would never be called, as a refusal.
 template <class Policy>
-using first_never_asked_t = typename refuse::first<IKEBANA_EACH_HOOK(
-    IKEBANA_CHECK_HOOK) IKEBANA_EACH_RENAMED_HOOK(IKEBANA_CHECK_RENAMED) refuse::Nothing>::type;
+using first_never_asked_t =
+    typename refuse::first<IKEBANA_EACH_HOOK(IKEBANA_CHECK_HOOK) IKEBANA_EACH_RENAMED_HOOK(
+        IKEBANA_CHECK_RENAMED) typename renamed_declaration<Policy>::type>::type;
 #undef IKEBANA_CHECK_RENAMED
 #undef IKEBANA_CHECK_HOOK
 

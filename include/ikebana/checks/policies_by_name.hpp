@@ -1,8 +1,57 @@
 #pragma once
 // Decides which types are policies, and which policy another type was likely meant to be.
-#include <ikebana/checks/policies_of_torch.hpp>
+#include <cstdint>
 #include <ikebana/grammar/compose.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
+
+// LibTorch's losses, optimizers and schedules, so that one in a recipe is answered with the policy
+// that was likely meant; its types of devices and dtypes; and its module of TorchScript, which is
+// no model that can be trained here.
+namespace torch::nn {
+class CrossEntropyLoss;
+class MSELoss;
+class BCEWithLogitsLoss;
+class KLDivLoss;
+class NLLLoss;
+class L1Loss;
+class SmoothL1Loss;
+class HuberLoss;
+class PoissonNLLLoss;
+class BCELoss;
+class CTCLoss;
+class TripletMarginLoss;
+class CosineEmbeddingLoss;
+class HingeEmbeddingLoss;
+class MarginRankingLoss;
+class MultiMarginLoss;
+class MultiLabelMarginLoss;
+class MultiLabelSoftMarginLoss;
+class SoftMarginLoss;
+class TripletMarginWithDistanceLoss;
+}  // namespace torch::nn
+namespace torch::optim {
+class AdamW;
+class Adam;
+class SGD;
+class Adagrad;
+class RMSprop;
+class LBFGS;
+class StepLR;
+class ReduceLROnPlateauScheduler;
+struct AdamWOptions;
+struct AdamOptions;
+struct SGDOptions;
+struct AdagradOptions;
+struct RMSpropOptions;
+}  // namespace torch::optim
+namespace torch::jit {
+struct Module;
+}  // namespace torch::jit
+namespace c10 {
+enum class DeviceType : std::int8_t;
+struct Device;
+enum class ScalarType : std::int8_t;
+}  // namespace c10
 
 namespace ikebana::refuse {
 

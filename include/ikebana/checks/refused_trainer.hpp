@@ -3,7 +3,7 @@
 #include <ikebana/checks/recipe.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 #include <ikebana/state/save_and_load.hpp>
 
 namespace ikebana {

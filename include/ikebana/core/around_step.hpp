@@ -5,34 +5,6 @@
 
 namespace ikebana::detail {
 
-/// Exchanges the wishes of all ranks now, including wishes since the last step.
-template <class Core>
-StopWish agree_to_stop_now(Core& core, StopWish wish) {
-  if constexpr (Core::one_rank) {
-    return wish;
-  } else {
-    LoopEnd& end = core.loop_end;
-    wish = std::max(wish, std::exchange(end.of_this_rank, StopWish::No));
-    end.of_all_ranks =
-        together(core, "an agreement to stop", [&] { return max_of(core.ranks().data(), wish); });
-    return end.of_all_ranks;
-  }
-}
-
-/// Throws BadValue if two policies limit the memory of a step to different numbers of bytes.
-template <class Core>
-void check_memory_limits(const Core& core) {
-  const auto& m = core.mechanisms;
-  if constexpr (requires { m.checkpoint.memory_limit(), m.accumulate.memory_limit(); }) {
-    const std::int64_t budget = m.checkpoint.memory_limit(), limit = m.accumulate.memory_limit();
-    if (limit != 0 && limit != budget)
-      throw BadValue("Accumulate<Fit<>>: limit is " + std::to_string(limit) +
-                     " bytes, and that of Checkpoint<Budget<>> is " + std::to_string(budget) +
-                     ". Both are planned within one limit: write the same number, or leave "
-                     "`limit` out, which is then the budget.");
-  }
-}
-
 /// Around a whole step, outermost first: observe sees all of it, capture may replay it, checkpoint
 /// may plan, accumulate may repeat it, precision may set what is global. A dry step is one
 /// attempt, without any of them, and no other rank hears of it.

@@ -1,6 +1,8 @@
 #pragma once
 // Claims a model's parameters for one trainer of this process, and checks that it can be trained.
 #include <ikebana/detail/process_registry.hpp>
+#include <ikebana/model.hpp>
+#include <vector>
 
 namespace ikebana::detail {
 
@@ -23,6 +25,8 @@ class ParameterClaim {
   std::vector<at::Tensor> parameters_;
 };
 
+/// The parameters that require a gradient.
+std::vector<at::Tensor> trained_parameters(const UnitTable& table);
 /// Throws BadModel if a module has no parameters, trains no parameter, has no values, or lies on
 /// two devices.
 void check_trainable(const torch::nn::Module& module);

@@ -152,12 +152,5 @@ Mechanism<Policy> make_mechanism(AnyValues&) {
   return Mechanism<Policy>(Policy{});
 }
 
-/// Throws BadValue where an average needs weights that the optimizer updates before it sees them.
-template <class Optimizer, class Average>
-void check_initial_weights(const Average& average) {
-  if constexpr (Optimizer::updates_in_backward && requires { average.refuse_update_in_backward(); })
-    average.refuse_update_in_backward();
-}
-
 }  // namespace detail
 }  // namespace ikebana

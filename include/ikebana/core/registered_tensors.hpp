@@ -1,8 +1,7 @@
 #pragma once
 // Remembers the parameters and buffers that a model had when its trainer was made: a tensor that
 // replaces one of them, or is registered later, would be neither trained nor saved.
-#include <ikebana/model.hpp>
-#include <ikebana/state/archive.hpp>
+#include <ikebana/detail/torch.hpp>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,11 +27,6 @@ class RegisteredTensors {
 
   Tensors tensors_;
 };
-
-/// The parameters that require a gradient.
-std::vector<at::Tensor> trained_parameters(const UnitTable& table);
-/// Saves or loads the buffers of a model, each once.
-void archive_buffers(Archive& archive, const torch::nn::Module& model);
 
 }  // namespace ikebana::detail
 

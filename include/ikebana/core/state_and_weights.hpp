@@ -2,6 +2,8 @@
 // Bodies of the methods of a trainer that give out, load or replace its state and its weights.
 #include <atomic>
 #include <ikebana/core/around_step.hpp>
+#include <ikebana/core/busy_guard.hpp>
+#include <ikebana/ranks/together.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <optional>

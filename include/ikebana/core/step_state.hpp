@@ -1,5 +1,5 @@
 #pragma once
-// The state of a step while it is made, and what a trainer keeps between steps about its loop.
+// The state of a step while it is made.
 #include <ikebana/hooks.hpp>
 #include <ikebana/ranks/step_opening.hpp>
 #include <ikebana/run/dry_listener.hpp>
@@ -14,13 +14,6 @@ struct ExplainedStep {
   std::string text;  // empty if it could not be found out
 };
 
-/// The end of a loop over steps on several ranks. A trainer's methods set this rank's part; a step,
-/// or `agree_to_stop_now`, tells it to the other ranks and sets theirs.
-struct LoopEnd {
-  bool has_ended = false;      ///< this rank's loader; it takes part in the steps of other ranks
-  StopWish of_this_rank = {};  ///< the next step tells the others
-  StopWish of_all_ranks = {};  ///< as they knew it when the last step opened
-};
 }  // namespace detail
 
 /// One step while it is made: `step`, the core and the wrappers of units read it. Each group of

@@ -4,8 +4,8 @@
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/collate.hpp>
 #include <ikebana/data/dataset.hpp>
-#include <ikebana/data/reading.hpp>
 #include <ikebana/data/sample_order.hpp>
+#include <ikebana/data/workers.hpp>
 
 namespace ikebana::detail {
 

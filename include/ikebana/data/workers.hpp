@@ -1,12 +1,13 @@
 #pragma once
 // Threads that make batches ahead of a loop and deliver them in order.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/options.hpp>
-#include <ikebana/data/reading.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/posix/process.hpp>
 #include <mutex>
@@ -16,6 +17,17 @@
 #include <vector>
 
 namespace ikebana::detail {
+
+/// The state of a thread that reads a batch. The thread of the loop reads it and may stop the
+/// thread.
+struct Reading {
+  static constexpr std::int64_t none = -1;
+  std::atomic<bool> stop =
+      false;  ///< if set, the thread throws soon, because the loader is destroyed
+  std::atomic<std::int64_t> sample = none;  ///< the index that `get` is reading
+
+  void begin(std::int64_t index) { sample.store(index, std::memory_order_relaxed); }
+};
 
 /// Prefetches at most `prefetched` batches of one epoch. Begins the next epoch when its first batch
 /// is asked for. Operators in the threads use one thread each.

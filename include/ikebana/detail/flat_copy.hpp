@@ -1,5 +1,5 @@
 #pragma once
-// Copies tensors as bytes. A copy allocates nothing, so code that must not throw can make it.
+// Copies tensors as bytes. `copy_flat` allocates nothing, so code that must not throw can call it.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
@@ -10,6 +10,8 @@ bool is_flat(const at::Tensor& t);
 bool are_flat_alike(const at::Tensor& a, const at::Tensor& b);
 /// Copies the elements of one of two such tensors to the other. Does not increment the version.
 void copy_flat(const at::Tensor& to, const at::Tensor& from);
+/// Returns the tensor on the CPU, contiguous, without lazy conjugation or negation.
+at::Tensor dense(const at::Tensor& t);
 
 }  // namespace ikebana::detail
 

@@ -7,8 +7,8 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/fake/fake_ledger.hpp>
-#include <ikebana/hooks/unit_nodes.hpp>
 #include <ikebana/run/dry_listener.hpp>
+#include <ikebana/run/unit_nodes.hpp>
 #include <memory>
 
 namespace ikebana::detail {

@@ -6,6 +6,7 @@
 #include <ikebana/core/placement.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/evaluate/range_of.hpp>
+#include <ikebana/ranks/together.hpp>
 
 namespace ikebana::detail {
 

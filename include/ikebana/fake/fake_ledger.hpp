@@ -2,7 +2,7 @@
 // Counts the memory that fake tensors would take, as a source that a MemoryCounter reads.
 #include <deque>
 #include <functional>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/fake/fake_mode.hpp>
 #include <ikebana/fake/fake_tensors.hpp>

@@ -1,9 +1,9 @@
 #pragma once
 // The arguments of hooks: gradients, master weights, the part of a step.
 #include <ikebana/batch/position.hpp>
+#include <ikebana/detail/finite_checks.hpp>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/slice.hpp>
-#include <ikebana/hooks/finite_checks.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -5,6 +5,10 @@
 
 namespace ikebana {
 
+IKEBANA_INLINE bool detail::is_given(double number) {
+  return std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(not_given);
+}
+
 IKEBANA_INLINE double Report::loss() const {
   double read = detail::number(mean());
   if (must_be_finite && !std::isfinite(read))

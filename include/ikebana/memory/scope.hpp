@@ -1,7 +1,7 @@
 #pragma once
 // Measures the memory of any code: how much it allocates, keeps and uses at its peak.
 #include <ikebana/bridge/device.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/memory_facts.hpp>
 #include <ikebana/bridge/memory_place.hpp>
 
@@ -9,11 +9,11 @@ namespace ikebana {
 
 /// RAII: measures the memory of one device, of all threads, while it exists. Scopes nest, each with
 /// a peak of its own. A MemoryHistory gives allocations of this thread the scope's label. The first
-/// one on the CPU installs the counting allocator (bridge/memory.hpp), and what LibTorch allocated
-/// before is not counted: make one early. Destroy it on the thread that made it, the innermost
-/// first, as a variable of a block is. Costs two locks, and allocates only the label. On an
-/// accelerator it does not wait: what the device still computes is allocated already. Throws Error
-/// for a device whose memory LibTorch does not count.
+/// one on the CPU installs the counting allocator (bridge/memory_counter.hpp), and what LibTorch
+/// allocated before is not counted: make one early. Destroy it on the thread that made it, the
+/// innermost first, as a variable of a block is. Costs two locks, and allocates only the label. On
+/// an accelerator it does not wait: what the device still computes is allocated already. Throws
+/// Error for a device whose memory LibTorch does not count.
 class MemoryScope {
  public:
   /// Measures memory of `device` from now on; the label may be empty.

@@ -1,6 +1,6 @@
 #pragma once
 // The memory of a device as a text.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 namespace ikebana {
 

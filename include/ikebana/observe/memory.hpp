@@ -1,10 +1,10 @@
 #pragma once
 // The policy Observe<Memory> and its mechanism.
 #include <functional>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/hooks/gathered_bytes.hpp>
 #include <ikebana/observe/memory_meter.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
 #include <optional>
 
 namespace ikebana {

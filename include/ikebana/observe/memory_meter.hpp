@@ -3,12 +3,12 @@
 #include <exception>
 #include <functional>
 #include <ikebana/bridge/counting_allocator.hpp>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/memory_place.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/hooks/gathered_bytes.hpp>
-#include <ikebana/hooks/unit_nodes.hpp>
 #include <ikebana/observe/memory_report.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
+#include <ikebana/run/unit_nodes.hpp>
 
 namespace ikebana::detail {
 

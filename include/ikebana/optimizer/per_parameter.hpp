@@ -1,3 +1,3 @@
 #pragma once
-// This header has moved, and this name of it is removed in version 0.2.
+// This header has moved to optimizer/engine/per_parameter.hpp. Version 0.2 removes this one.
 #include <ikebana/optimizer/engine/per_parameter.hpp>

@@ -2,11 +2,11 @@
 // Finds weights that a program writes between steps, or within with_full_weights: on several ranks
 // it must write the same values on each.
 #include <algorithm>
+#include <ikebana/detail/content_hash.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/ranks/rank_group.hpp>
-#include <ikebana/state/files/content_hash.hpp>
 #include <sstream>
 #include <string>
 #include <vector>

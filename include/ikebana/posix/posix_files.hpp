@@ -106,6 +106,12 @@ class PosixFiles : public Files {
 /// The shared instance of PosixFiles. It has no state.
 Files& system_files();
 
+namespace detail {
+
+/// Replaces `path` by a file with the text. If it throws FileFailed, the file is as it was.
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace detail
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

@@ -1,5 +1,6 @@
 #pragma once
 // Reads a `.pt2` archive: its models, and the tensors of their parameters, buffers and constants.
+// Writes it again, with the weights of now.
 #include <filesystem>
 #include <ikebana/posix/files.hpp>
 #include <ikebana/program/graph.hpp>
@@ -38,6 +39,11 @@ struct ProgramFile {
 /// name that the file does not have.
 ProgramFile read_program_file(Files& files, const std::filesystem::path& path,
                               const std::string& model);
+/// Writes the archive that a program was loaded from with other values of its parameters and
+/// buffers, by name, in the dtypes that the file had; everything else stays. An interruption leaves
+/// the file at `path` as it was. Throws FileFailed.
+void write_program_file(const ProgramFile& file, const std::map<std::string, at::Tensor>& now,
+                        const std::filesystem::path& path, Files& files);
 
 }  // namespace ikebana::detail::pt2
 

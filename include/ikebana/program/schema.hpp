@@ -24,9 +24,8 @@ inline constexpr std::string_view models_folder = "models/";
 inline constexpr std::string_view weights_folder = "data/weights/";
 inline constexpr std::string_view constants_folder = "data/constants/";
 inline constexpr std::string_view samples_folder = "data/sample_inputs/";
-inline constexpr std::string_view weight_prefix = "weight_";      // of files of weights
-inline constexpr std::string_view constant_prefix = "tensor_";    // of files of constants
-inline constexpr std::string_view object_prefix = "custom_obj_";  // of files of script objects
+inline constexpr std::string_view weight_prefix = "weight_";    // of files of weights
+inline constexpr std::string_view constant_prefix = "tensor_";  // of files of constants
 
 /// The paths of a model's files in the archive.
 inline std::string graph_path(std::string_view model) {

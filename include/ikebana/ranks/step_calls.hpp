@@ -1,4 +1,5 @@
 #pragma once
-// This header has moved, and this name of it is removed in version 0.2.
+// This header has moved to ranks/step_opening.hpp and ranks/step_sums.hpp.
+// Version 0.2 removes this one.
 #include <ikebana/ranks/step_opening.hpp>
 #include <ikebana/ranks/step_sums.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // Makes a dry step of a trainer, which only finds out what a step would allocate.
 #include <functional>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/run/dry_listener.hpp>
 #include <memory>
 #include <optional>

@@ -1,3 +1,3 @@
 #pragma once
-// This header has moved, and this name of it is removed in version 0.2.
-#include <ikebana/shard/group/backends.hpp>
+// This header has moved to shard/process_group.hpp. Version 0.2 removes this one.
+#include <ikebana/shard/process_group.hpp>

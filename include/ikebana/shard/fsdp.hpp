@@ -1,5 +1,6 @@
 #pragma once
-// Sharded parameters, gradients and optimizer state.
+// Sharded parameters, gradients and optimizer state. sliced/unit_gather.hpp gathers the parameters
+// of a unit, sliced/unit_reduction.hpp sums its gradients.
 #include <ikebana/shard/sliced/fully_sharded.hpp>
 
 namespace ikebana {

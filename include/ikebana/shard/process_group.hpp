@@ -2,14 +2,20 @@
 // The processes that train together, and how they reach each other.
 #include <atomic>
 #include <chrono>
+#include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/shard/failure/process_watch.hpp>
 #include <ikebana/shard/failure/rank_waits.hpp>
-#include <ikebana/shard/group/backends.hpp>
 #include <ikebana/shard/launch/world.hpp>
 #include <memory>
 #include <optional>
 
 namespace ikebana {
+
+/// The backend that carries the tensors of a model on a device.
+enum class Backend : std::uint8_t {
+  NCCL,  ///< for CUDA devices only
+  Gloo   ///< with copies in host memory
+};
 
 namespace detail {
 

@@ -1,5 +1,6 @@
 #pragma once
-// The interface by which the parts of a trainer save, check and load what they keep.
+// The interface by which the parts of a trainer save, check and load what they keep. Its tensors
+// are in memory; state/files/ reads and writes files.
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/state/entry_names.hpp>
@@ -220,6 +221,9 @@ namespace detail {
 /// this function writes each element of its memory once. It copies to a sparse tensor itself,
 /// because a detached tensor would not share the new indices and values.
 void write_elements(const at::Tensor& t, at::Tensor from);
+
+/// Saves or loads the buffers of a model, each once.
+void archive_buffers(Archive& archive, const torch::nn::Module& model);
 
 }  // namespace detail
 }  // namespace ikebana

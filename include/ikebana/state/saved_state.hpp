@@ -2,8 +2,8 @@
 // Writes all tensors of a state to a file, and reads them back.
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/files/tensor_reader.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_reader.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 
 namespace ikebana {
 

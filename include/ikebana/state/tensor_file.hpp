@@ -1,3 +1,3 @@
 #pragma once
-// This header has moved, and this name of it is removed in version 0.2.
-#include <ikebana/state/files/tensor_writer.hpp>
+// This header has moved to state/files/safetensors_writer.hpp. Version 0.2 removes this one.
+#include <ikebana/state/files/safetensors_writer.hpp>

@@ -1,6 +1,6 @@
 // Tests what an error advises if a policy is there already: the peaks of this recipe, and of the
 // recipes that it names, are what `estimate` says.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/estimate.hpp>
 #include <ikebana/shard.hpp>
 #include <variant>

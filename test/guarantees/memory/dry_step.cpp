@@ -1,6 +1,6 @@
 // A step that only finds out what it would allocate happens in a copy of the process: it changes
 // nothing that a model or a loss keeps, and waits for no thread.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include <sys/resource.h>
 

@@ -2,9 +2,9 @@
 // that finding it out changes nothing.
 #include <sys/resource.h>
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/estimate.hpp>
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include <ikebana/shard.hpp>
 
 #include "../../../examples/models/gpt.hpp"

@@ -2,7 +2,7 @@
 
 #include "test.hpp"
 
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 
 #include "alone.hpp"
 

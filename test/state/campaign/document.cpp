@@ -2,7 +2,7 @@
 #include "state/campaign/document.hpp"
 
 #include <algorithm>
-#include <ikebana/state/files/safetensors.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
 
 namespace campaign {
 namespace {

@@ -1,6 +1,6 @@
 // Changes of the tensors' entries in the header, and of their bytes.
 #include <algorithm>
-#include <ikebana/state/files/safetensors.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
 
 #include "state/campaign/edits.hpp"
 

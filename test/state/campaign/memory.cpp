@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <new>
 
 namespace campaign {

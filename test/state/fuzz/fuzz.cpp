@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <ikebana/state/files/json_writer.hpp>
-#include <ikebana/state/files/safetensors.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
 
 using ikebana::FileHeader;
 using ikebana::detail::HeaderReader;

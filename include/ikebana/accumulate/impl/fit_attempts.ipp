@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/accumulate/fit_attempts.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include <sstream>
 
 namespace ikebana::detail {

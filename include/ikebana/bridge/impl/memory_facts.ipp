@@ -1,8 +1,8 @@
 #pragma once
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/memory_facts.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 
 namespace ikebana::bridge {
 

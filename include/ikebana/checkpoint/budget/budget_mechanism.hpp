@@ -5,6 +5,7 @@
 #include <ikebana/checkpoint/budget/forward_times.hpp>
 #include <ikebana/checkpoint/budget/measurement.hpp>
 #include <ikebana/checkpoint/budget/plans.hpp>
+#include <ikebana/checkpoint/budget/rehearsed_frame.hpp>
 #include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 #include <ikebana/checkpoint/frame/operator_rule.hpp>
 #include <ikebana/checkpoint/frame/segment_frames.hpp>
@@ -12,8 +13,8 @@
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/recording.hpp>
-#include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/run/dry_step.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
 #include <new>
 #include <typeindex>
 
@@ -351,7 +352,3 @@ class BudgetMechanism : public CheckpointMechanism {
 };
 
 }  // namespace ikebana::detail
-
-#ifndef IKEBANA_COMPILED
-#include <ikebana/checkpoint/budget/rehearsed_frame.hpp>
-#endif

@@ -1,7 +1,7 @@
 #pragma once
 // Measures a step under Checkpoint<Full>: the peak of each of its moments, and what its units would
 // keep and take.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/checkpoint/budget/plan.hpp>
 #include <ikebana/checkpoint/frame/known_tensors.hpp>
 #include <ikebana/detail/tensors.hpp>
@@ -227,12 +227,6 @@ class Measurement {
   std::size_t live_ = 0;  // units whose forward has ended, and whose backward has not begun
   bool deviates_ = false, in_order_ = false, is_open_ = true;
 };
-
-class Frame;
-/// Makes a frame that measures its recompute (checkpoint/budget/rehearsed_frame.hpp). Returns null
-/// if gradients are disabled.
-std::shared_ptr<Frame> rehearsed_frame(c10::Device device, std::shared_ptr<Measurement> measurement,
-                                       std::shared_ptr<const std::size_t> place);
 
 }  // namespace ikebana::detail
 

@@ -77,6 +77,10 @@ class RehearsedFrame final : public Frame {
   std::optional<Stopwatch> watch_time_;  // of the recompute itself
 };
 
+/// Makes a RehearsedFrame. Returns null if gradients are disabled.
+std::shared_ptr<Frame> rehearsed_frame(c10::Device device, std::shared_ptr<Measurement> measurement,
+                                       std::shared_ptr<const std::size_t> place);
+
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED

@@ -8,7 +8,7 @@
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/frame/draws.hpp>
 #include <ikebana/checkpoint/frame/known_tensors.hpp>
-#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
+#include <ikebana/checkpoint/frame/unit_state.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/torch.hpp>
@@ -184,4 +184,5 @@ std::shared_ptr<Frame> full_frame(c10::Device device);
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/checkpoint/frame/impl/frame.ipp>
+#include <ikebana/checkpoint/frame/impl/recompute.ipp>
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/clip/clip_grad_value.hpp>
-#include <ikebana/clip/layout.hpp>
+#include <ikebana/clip/gradient_layout.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/clip/layout.hpp>
+#include <ikebana/clip/gradient_layout.hpp>
 #include <ikebana/clip/total_norm.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>

@@ -68,4 +68,12 @@ IKEBANA_INLINE void check_trainable(const torch::nn::Module& module) {
                    "be trained.");
 }
 
+IKEBANA_INLINE std::vector<at::Tensor> trained_parameters(const UnitTable& table) {
+  std::vector<at::Tensor> all;
+  for (const Unit& unit : table.units())
+    for (const auto& p : unit.parameters)
+      if (p.requires_grad()) all.push_back(p);
+  return all;
+}
+
 }  // namespace ikebana::detail

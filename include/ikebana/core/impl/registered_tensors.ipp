@@ -1,9 +1,9 @@
 #pragma once
 #include <ikebana/core/registered_tensors.hpp>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/member_tensors.hpp>
 #include <ikebana/error.hpp>
+#include <set>
 
 namespace ikebana::detail {
 
@@ -64,21 +64,6 @@ IKEBANA_INLINE std::string RegisteredTensors::joined(const std::vector<std::stri
   for (std::size_t i = 0; i < all.size() && i < most; ++i) text += (i > 0 ? ", " : "") + all[i];
   if (all.size() > most) text += " and " + std::to_string(all.size() - most) + " more";
   return text;
-}
-
-IKEBANA_INLINE std::vector<at::Tensor> trained_parameters(const UnitTable& table) {
-  std::vector<at::Tensor> all;
-  for (const Unit& unit : table.units())
-    for (const auto& p : unit.parameters)
-      if (p.requires_grad()) all.push_back(p);
-  return all;
-}
-
-IKEBANA_INLINE void archive_buffers(Archive& archive, const torch::nn::Module& model) {
-  const auto buffers = model.named_buffers();
-  for (const auto& item : each_once(buffers)) archive.tensor(item.key(), item.value());
-  for (const std::string& name : later_names(buffers))  // older states have them, too
-    archive.ignore(name), archive.ignore(detail::EntryNames::trained_prefix + name);
 }
 
 }  // namespace ikebana::detail

@@ -21,4 +21,8 @@ IKEBANA_INLINE void copy_flat(const at::Tensor& to, const at::Tensor& from) {
   if (bytes != 0) std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), bytes);
 }
 
+IKEBANA_INLINE at::Tensor dense(const at::Tensor& t) {
+  return t.detach().cpu().resolve_conj().resolve_neg().contiguous();
+}
+
 }  // namespace ikebana::detail

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/memory_place.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>

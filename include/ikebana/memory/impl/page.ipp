@@ -4,7 +4,7 @@
 #include <ikebana/memory/page.hpp>
 #include <ikebana/memory/page_script.hpp>
 #include <ikebana/memory/pickle.hpp>
-#include <ikebana/memory/write_file.hpp>
+#include <ikebana/posix/posix_files.hpp>
 
 namespace ikebana::detail {
 

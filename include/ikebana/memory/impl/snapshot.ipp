@@ -2,7 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/memory/snapshot.hpp>
-#include <ikebana/memory/write_file.hpp>
+#include <ikebana/posix/posix_files.hpp>
 
 namespace ikebana::detail {
 

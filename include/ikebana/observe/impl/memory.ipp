@@ -1,8 +1,8 @@
 #pragma once
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/observe/memory.hpp>
+#include <ikebana/run/parameter_bytes.hpp>
 
 namespace ikebana {
 

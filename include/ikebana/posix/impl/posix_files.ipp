@@ -222,4 +222,11 @@ IKEBANA_INLINE Files& system_files() {
   return files;
 }
 
+IKEBANA_INLINE void detail::write_file(const std::filesystem::path& path, const std::string& text) {
+  write_durably(
+      system_files(), path, text.size(),
+      [&](OutputFile& file) { file.write(0, text.data(), text.size()); },
+      [](const auto&) { return true; });
+}
+
 }  // namespace ikebana

@@ -1,5 +1,6 @@
 #pragma once
 // Names of a program's values, which Python takes as they are.
+#include <ikebana/program/export/program_json.hpp>
 #include <set>
 #include <string>
 
@@ -20,9 +21,22 @@ class Names {
   std::set<std::string> used_;
 };
 
-/// True for a keyword of Python, and for a name that each torch.nn.Module has for itself, so that
-/// no module or weight of a program can have it: `in`, `type`, `forward`.
-bool is_name_of_module(const std::string& name);
+/// Names of a program's inputs, which are its weights, its constants and the leaves of the
+/// arguments, in this order; and of the results of nodes, which get theirs one after the other.
+struct ValueNames {
+  /// An argument of the program; one that is no tensor has no value.
+  struct Leaf {
+    std::string name;
+    bool is_tensor;
+  };
+
+  explicit ValueNames(const ProgramParts& parts);
+
+  Names all;
+  std::vector<std::string> of;  ///< by value
+  std::vector<ValueId> weights, constants, inputs;
+  std::vector<Leaf> leaves;
+};
 
 }  // namespace ikebana::detail::exported
 

@@ -1,6 +1,6 @@
 #pragma once
 // Writes the nodes of a program, and those that compute its sizes.
-#include <ikebana/program/export/value_names.hpp>
+#include <ikebana/program/export/names.hpp>
 #include <ikebana/state/files/json_writer.hpp>
 #include <map>
 

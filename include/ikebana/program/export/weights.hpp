@@ -2,6 +2,7 @@
 // The parameters and buffers of a model that is exported, and the paths of its modules.
 #include <ikebana/program/graph.hpp>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +36,11 @@ class ModelWeights {
   std::vector<std::pair<std::string, std::string>> modules_;
   std::unordered_map<const torch::nn::Module*, std::string> paths_;
 };
+
+/// True if the name is one of `names`, each with a space on each side.
+bool is_in(std::string_view names, const std::string& name);
+/// True for a keyword of Python.
+bool is_keyword_of_python(const std::string& name);
 
 }  // namespace ikebana::detail::exported
 

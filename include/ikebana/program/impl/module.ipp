@@ -6,7 +6,7 @@
 #include <ikebana/error.hpp>
 #include <ikebana/program/listed.hpp>
 #include <ikebana/program/module.hpp>
-#include <ikebana/program/save.hpp>
+#include <ikebana/program/program_file.hpp>
 #include <ostream>
 
 namespace ikebana::detail::pt2 {

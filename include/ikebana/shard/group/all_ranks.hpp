@@ -1,6 +1,6 @@
 #pragma once
 // The base of the mechanisms of all policies on shard: the connection with the other ranks.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/group/connection.hpp>

@@ -6,8 +6,8 @@
 #include <ikebana/posix/sigpipe.hpp>
 #include <ikebana/shard/failure/failure_log.hpp>
 #include <ikebana/shard/failure/rank_waits.hpp>
+#include <ikebana/shard/group/backends.hpp>
 #include <ikebana/shard/group/group_sum.hpp>
-#include <ikebana/shard/group/rank_backends.hpp>
 #include <ikebana/shard/launch/meeting.hpp>
 #include <map>
 

@@ -7,10 +7,9 @@
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/shard/group/all_ranks.hpp>
+#include <ikebana/shard/sliced/launch_order.hpp>
+#include <ikebana/shard/sliced/sliced_unit.hpp>
 #include <ikebana/shard/sliced/unit_agreement.hpp>
-#include <ikebana/shard/sliced/unit_gather.hpp>
-#include <ikebana/shard/sliced/unit_sum.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,32 +35,6 @@ std::string describe_slices(const Policy& values) {
   return text;
 }
 
-/// The order in which ranks begin to reduce the gradients of units: the reverse of the order in
-/// which the forward of the last step ran the units, which all ranks have compared. It is the same
-/// on all ranks, so that no two ranks each wait for a sum that the other one begins later. A unit
-/// whose gradients come early waits for the units before it in this order; a unit that a microbatch
-/// does not run waits for nothing.
-class LaunchOrder {
- public:
-  /// Takes all units from the last to the first, the root: the order of forward is not known.
-  void reset(std::size_t units);
-  /// Called when a microbatch begins.
-  void begin() noexcept { forward_.clear(), next_ = 0; }
-  /// Called when forward runs a unit for the first time in this microbatch.
-  void enter(std::size_t unit) { forward_.push_back(unit); }
-  /// Called when all ranks have made the step, and ran units in the same order.
-  void commit() noexcept;
-  /// Calls `launch(unit)` for each unit whose turn it is, until `is_ready(unit)` is false.
-  template <class Ready, class Launch>
-  void advance(const Ready& is_ready, const Launch& launch) {
-    for (; next_ < order_.size() && is_ready(order_[next_]); ++next_) launch(order_[next_]);
-  }
-
- private:
-  std::vector<std::size_t> order_, forward_;
-  std::size_t next_ = 0;  // the first in `order_` that is not launched
-};
-
 /// Throws BadValue for a `param_dtype` in which the precision does not gather: weights that are
 /// read or exported while they are gathered must have their own values.
 template <class Policy>
@@ -79,32 +52,6 @@ template <class Policy>
                  "Shard<DDP>.");
 }
 [[noreturn]] void refuse_late(const std::string& unit);
-
-/// The state of a unit whose parameters are cut, on this rank.
-struct SlicedUnit {
-  std::optional<UnitLayout> layout;
-  std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
-  Tensors whole;                      // memory for gathered parameters that are kept
-  bool is_complete = false;           // `whole` has the present values
-  std::optional<UnitGather> gather;
-  std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and arrivals of gradients
-  bool is_reduced = false;           // in this microbatch
-  Tensors of_microbatch;             // sums of the uses of this microbatch so far
-  Tensors local;                     // gradients that are not reduced yet
-  DTypes dtypes;                     // of sums of gradients
-  SliceTransfer sent;                // of sums, which masters have as gradients
-
-  /// Adds the gradients of one use. The uses of one microbatch are added up before the sum is added
-  /// to that of earlier microbatches, as autograd does.
-  void add(const Tensors& gradients);
-  /// Ends the microbatch, also if a use has had no backward.
-  void end_microbatch();
-  bool is_trained() const { return !masters.empty(); }
-  void forget() noexcept;
-
- private:
-  static void add(Tensors& to, const Tensors& gradients);
-};
 
 /// The mechanism of a policy by which each rank has some rows of each master weight. A policy with
 /// `ranks_per_copy` cuts the weights among so many consecutive ranks, other policies among all. A

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/text.hpp>
@@ -78,6 +79,13 @@ IKEBANA_INLINE void write_elements(const at::Tensor& t, at::Tensor from) {
   for (std::int64_t d = 0; d < to.dim(); ++d)
     if (to.stride(d) == 0 && to.size(d) > 1) to = to.narrow(d, 0, 1), from = from.narrow(d, 0, 1);
   to.copy_(from);
+}
+
+IKEBANA_INLINE void archive_buffers(Archive& archive, const torch::nn::Module& model) {
+  const auto buffers = model.named_buffers();
+  for (const auto& item : each_once(buffers)) archive.tensor(item.key(), item.value());
+  for (const std::string& name : later_names(buffers))  // older states have them, too
+    archive.ignore(name), archive.ignore(detail::EntryNames::trained_prefix + name);
 }
 
 }  // namespace ikebana::detail

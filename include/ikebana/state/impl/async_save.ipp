@@ -9,7 +9,7 @@
 #include <ikebana/detail/parallel.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/posix/memory.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include <ikebana/posix/process.hpp>
 #include <ikebana/state/async_save.hpp>
 #include <set>

@@ -4,7 +4,7 @@
 #include <ikebana/posix/files.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/saved_trainer.hpp>
 #include <ikebana/state/state_parts.hpp>

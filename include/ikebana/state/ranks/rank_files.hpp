@@ -3,8 +3,8 @@
 // path, which names them. The manifest is written last, and replaced at once.
 #include <cstdint>
 #include <ikebana/error.hpp>
-#include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 #include <optional>
 #include <string>
 #include <vector>

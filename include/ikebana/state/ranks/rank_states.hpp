@@ -5,8 +5,8 @@
 #include <ikebana/posix/files.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/files/safetensors.hpp>
-#include <ikebana/state/files/tensor_writer.hpp>
+#include <ikebana/state/files/safetensors_format.hpp>
+#include <ikebana/state/files/safetensors_writer.hpp>
 
 namespace ikebana {
 

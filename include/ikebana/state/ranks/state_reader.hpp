@@ -1,6 +1,6 @@
 #pragma once
 // Reads the rows that a rank needs from a saved state, which is one file or one file for each rank.
-#include <ikebana/state/files/tensor_reader.hpp>
+#include <ikebana/state/files/safetensors_reader.hpp>
 #include <ikebana/state/ranks/rank_files.hpp>
 #include <set>
 

@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
-#include <ikebana/checkpoint/frame/recomputed_unit.hpp>
+#include <ikebana/checkpoint/frame/unit_state.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 

@@ -1,18 +1,12 @@
 #pragma once
-#include <algorithm>
-#include <array>
 #include <cctype>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/program/export/names.hpp>
+#include <ikebana/program/export/weights.hpp>
 #include <string_view>
 
 namespace ikebana::detail::exported {
 
-/// Keywords of Python, with a space on each side.
-inline constexpr std::string_view python_keywords =
-    " False None True and as assert async await break class continue def del elif else except "
-    "finally for from global if import in is lambda nonlocal not or pass raise return try while "
-    "with yield ";
 /// Other names that Python, or a program that torch.fx writes, has for itself.
 inline constexpr std::string_view python_names =
     " abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod "
@@ -21,23 +15,6 @@ inline constexpr std::string_view python_names =
     "issubclass iter len license list locals map max memoryview min next object oct open ord pow "
     "print property quit range repr reversed round set setattr slice sorted staticmethod str sum "
     "super tuple type vars zip inf nan NoneType torch device fx_pytree pytree self ";
-
-inline bool is_in(std::string_view names, const std::string& name) {
-  return names.find(" " + name + " ") != names.npos;
-}
-
-IKEBANA_INLINE bool is_name_of_module(const std::string& name) {
-  constexpr std::string_view names =
-      " T_destination add_module add_submodule apply bfloat16 buffers call_super_init "
-      "children code compile cpu cuda delete_all_unused_submodules delete_submodule double "
-      "dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter "
-      "get_submodule graph half ipu load_state_dict meta modules mtia named_buffers "
-      "named_children named_modules named_parameters parameters print_readable recompile "
-      "register_buffer register_module register_parameter requires_grad_ set_extra_state "
-      "set_submodule share_memory state_dict to to_empty to_folder train training type xpu "
-      "zero_grad ";
-  return is_in(names, name) || is_in(python_keywords, name);
-}
 
 inline std::string identifier(const std::string& base) {
   std::string name = base;
@@ -56,11 +33,36 @@ IKEBANA_INLINE std::string Names::unused(const std::string& base, int first) {
 
 IKEBANA_INLINE std::string Names::add(const std::string& base) {
   const std::string name = identifier(base);
-  return unused(name, is_in(python_keywords, name) || is_in(python_names, name) ? 1 : 0);
+  return unused(name, is_keyword_of_python(name) || is_in(python_names, name) ? 1 : 0);
 }
 
 IKEBANA_INLINE std::string Names::add_input(const std::string& base) {
   return unused(identifier(base), 0);
+}
+
+IKEBANA_INLINE ValueNames::ValueNames(const ProgramParts& parts)
+    : of(parts.graph.values.size()),
+      weights(parts.weights.all().size()),
+      inputs(parts.inputs.named.tensors().size()) {
+  using Kind = RecordedValue::Kind;
+  for (ValueId id = 0; id < of.size(); ++id) {
+    const RecordedValue& value = parts.graph.values[id].recorded;
+    if (value.kind == Kind::Weight) weights[value.index] = id;
+    if (value.kind == Kind::Input) inputs[value.index] = id;
+    if (value.kind == Kind::Constant) constants.push_back(id);
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const NamedWeight& weight = parts.weights.all()[i];
+    of[weights[i]] = all.add_input((weight.is_parameter ? "p_" : "b_") + weight.name);
+  }
+  for (const ValueId id : constants)
+    of[id] = all.add_input("c_" + constant_name(parts.graph.values[id].recorded.index));
+  std::size_t next = 0;
+  parts.inputs.named.each_leaf([&](const Nested& leaf, std::string path) {
+    if (path.ends_with("]")) path.pop_back();
+    leaves.push_back({all.add_input(path), leaf.kind == Nested::Kind::Tensor});
+    if (leaves.back().is_tensor) of[inputs[next++]] = leaves.back().name;
+  });
 }
 
 }  // namespace ikebana::detail::exported

@@ -2,11 +2,37 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/program/export/names.hpp>
 #include <ikebana/program/export/weights.hpp>
 #include <sstream>
 
 namespace ikebana::detail::exported {
+
+IKEBANA_INLINE bool is_in(std::string_view names, const std::string& name) {
+  return names.find(" " + name + " ") != names.npos;
+}
+
+IKEBANA_INLINE bool is_keyword_of_python(const std::string& name) {
+  constexpr std::string_view keywords =
+      " False None True and as assert async await break class continue def del elif else except "
+      "finally for from global if import in is lambda nonlocal not or pass raise return try while "
+      "with yield ";
+  return is_in(keywords, name);
+}
+
+/// True for a keyword of Python, and for a name that each torch.nn.Module has for itself, so that
+/// no module or weight of a program can have it: `in`, `type`, `forward`.
+inline bool is_name_of_module(const std::string& name) {
+  constexpr std::string_view names =
+      " T_destination add_module add_submodule apply bfloat16 buffers call_super_init "
+      "children code compile cpu cuda delete_all_unused_submodules delete_submodule double "
+      "dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter "
+      "get_submodule graph half ipu load_state_dict meta modules mtia named_buffers "
+      "named_children named_modules named_parameters parameters print_readable recompile "
+      "register_buffer register_module register_parameter requires_grad_ set_extra_state "
+      "set_submodule share_memory state_dict to to_empty to_folder train training type xpu "
+      "zero_grad ";
+  return is_in(names, name) || is_keyword_of_python(name);
+}
 
 /// Throws BadModel if a part of the path is a name that Python has for itself.
 inline void check_path_of_weight(const std::string& path) {

@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/files/tensor_reader.hpp>
+#include <ikebana/state/files/safetensors_reader.hpp>
 #include <ikebana/state/ranks/rank_files.hpp>
 #include <set>
 

@@ -1,6 +1,6 @@
 #pragma once
+#include <ikebana/detail/content_hash.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/files/content_hash.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/ranks/state_reader.hpp>
 #include <random>
