@@ -46,6 +46,9 @@
 #include <ikebana/optimizer/libtorch/impl/libtorch_state.ipp>
 #include <ikebana/optimizer/matrices/impl/matrix_rounds.ipp>
 #include <ikebana/optimizer/matrices/impl/newton_schulz.ipp>
+#include <ikebana/pieces/impl/clip_gradients.ipp>
+#include <ikebana/pieces/impl/grad_scaler.ipp>
+#include <ikebana/pieces/impl/own_loop.ipp>
 #include <ikebana/schedule/impl/constant.ipp>
 #include <ikebana/schedule/impl/cosine_annealing.ipp>
 #include <ikebana/schedule/impl/cosine_annealing_warm_restarts.ipp>

@@ -102,6 +102,10 @@ TOPICS = [
     Topic("program", "Programs", ("docs/production.md",), ("program.hpp", "program/"),
           intro="Models as programs of torch.export, which Python and C++ open without the model's "
           "code. A program includes `ikebana/program.hpp`."),
+    Topic("pieces", "Pieces for a loop of your own", ("docs/pieces.md",),
+          ("pieces/",), ("pieces::",),
+          intro="Policies alone, in namespace `ikebana::pieces`, for a loop without a trainer. A program "
+          "includes `ikebana/pieces.hpp`, or the header of the piece."),
     Topic("modules", "Modules", ("docs/modules.md",), ("modules/",),
           intro="Layers for models, in namespace `ikebana::modules`, each with a header of its own "
           "that works without a trainer."),
@@ -117,6 +121,7 @@ TOPICS = [
 
 # Names of other namespaces that namespace ikebana has by a using-declaration.
 ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit",
+           "ikebana::bridge::AutocastScope": "pieces::AutocastScope",
            **{f"ikebana::detail::{name}": name
               for name in ("DeferredCheck", "CutParameter", "GroupedOptimizer",
                            "PerParameterOptimizer", "Bucket", "GroupNumbers", "Slot",

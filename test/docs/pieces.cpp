@@ -1,134 +1,30 @@
 // Compiles and runs the code of docs/pieces.md: pieces of the library in loops of LibTorch, without
 // a trainer. Each ends with what the same loop ends with by LibTorch alone.
-#include "test.hpp"
-
-#include <ATen/autocast_mode.h>
-#include <ikebana/average/ema.hpp>
-#include <ikebana/bridge/rng_autocast_state.hpp>
-#include <ikebana/checkpoint/full.hpp>
-#include <ikebana/clip/clip_grad_norm.hpp>
-#include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/adamw.hpp>
-#include <ikebana/precision/fp16.hpp>
-#include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/schedule/cosine_annealing.hpp>
 #include <ikebana/state/weights.hpp>
 
 #include <cmath>
 #include <numbers>
 
+#include "own_loop.hpp"
 #include "state/folder.hpp"
 
-namespace test::pieces {
-
-using namespace ikebana;
-namespace nn = torch::nn;
-using nn::functional::cross_entropy;
-
-struct Rows {
-  at::Tensor input, target;
-};
-
-struct BlockImpl : nn::Module {
-  nn::Linear up = register_module("up", nn::Linear(8, 32));
-  nn::Linear down = register_module("down", nn::Linear(32, 8));
-  nn::Dropout dropout = register_module("dropout", nn::Dropout(0.1));
-  int forwards = 0;
-  at::Tensor forward(const at::Tensor& x) {
-    ++forwards;
-    return x + dropout(down(at::gelu(up(x))));
-  }
-};
-TORCH_MODULE(Block);
-
-struct NetImpl : nn::Module {
-  using units = Units<Block>;
-  Block block = register_module("block", Block());
-  nn::Linear head = register_module("head", nn::Linear(8, 3));
-  at::Tensor forward(const at::Tensor& x) { return head(block(x)); }
-};
-TORCH_MODULE(Net);
-
-Net made() {
-  torch::manual_seed(0);
-  Net net;
-  torch::manual_seed(1);  // of the masks that dropout draws
-  return net;
-}
-
-std::vector<Rows> drawn() {
-  torch::manual_seed(2);
-  std::vector<Rows> all;
-  for (int i = 0; i < 6; ++i) all.push_back({at::randn({16, 8}), at::randint(3, {16}, at::kLong)});
-  return all;
-}
-
-/// Calls `train(model, batches)` with a new model, and returns its parameters.
-template <class Train>
-Tensors after(const Train& train) {
-  const std::vector<Rows> batches = drawn();
-  Net model = made();
-  train(model, batches);
-  return ikebana::detail::detached(model->parameters());
-}
-
-// Gives the names and tensors of what is trained, for the pieces that update weights.
-Masters masters_of(nn::Module& model) {
-  Masters masters;
-  for (const auto& item : model.named_parameters()) {
-    masters.names.push_back(item.key());
-    masters.values.push_back(item.value());
-  }
-  return masters;
-}
-
-// Computes a block for a checkpointed call; backward calls the copy that `owned` makes.
-struct BlockCall {
-  Block block;
-  at::Tensor operator()(const at::Tensor& x) const { return block.ptr()->forward(x); }
-  BlockCall owned() const { return *this; }
-};
-
-/// Trains by LibTorch alone; calls `loss(model, batch)`, and `before(model)` before each update.
-template <class Loss, class Before>
-void by_hand(Net& model, const std::vector<Rows>& batches, const Loss& loss, const Before& before) {
-  torch::optim::SGD optimizer(model->parameters(), 0.1);
-  for (const Rows& batch : batches) {
-    optimizer.zero_grad();
-    loss(model, batch).backward();
-    before(model);
-    optimizer.step();
-  }
-}
-at::Tensor plain_loss(Net& model, const Rows& batch) {
-  return cross_entropy(model->forward(batch.input), batch.target);
-}
-constexpr auto nothing = [](Net&) {};
+namespace test::own_loop {
 
 TEST_CASE("docs/pieces.md: an autocast scope") {
   const Tensors here = after([](Net& model, const auto& batches) {
     torch::optim::SGD optimizer(model->parameters(), 0.1);
     for (const Rows& batch : batches) {
       optimizer.zero_grad();
-      at::Tensor loss;
-      {
-        const bridge::AutocastScope autocast(at::kCPU, at::kBFloat16);
-        loss = cross_entropy(model->forward(batch.input), batch.target);
-      }
-      loss.backward();
+      autocast_loss(model, batch, at::kBFloat16).backward();
       optimizer.step();
     }
   });
   const Tensors by_libtorch = after([](Net& model, const auto& batches) {
-    const auto loss = [](Net& net, const Rows& batch) {
-      at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-      at::autocast::set_autocast_enabled(at::kCPU, true);
-      at::Tensor sum = plain_loss(net, batch);
-      at::autocast::clear_cache();
-      at::autocast::set_autocast_enabled(at::kCPU, false);
-      return sum;
-    };
-    by_hand(model, batches, loss, nothing);
+    by_hand(
+        model, batches,
+        [](Net& net, const Rows& batch) { return cast_loss(net, batch, at::kBFloat16); }, nothing);
   });
   CHECK(same_bits(here, by_libtorch));
   CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
@@ -138,13 +34,10 @@ TEST_CASE("docs/pieces.md: a checkpointed call") {
   int forwards = 0;
   const Tensors here = after([&](Net& model, const auto& batches) {
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    const UnitTable units = UnitTable::of(model);
-    Mechanism<Checkpoint<Full>> checkpoint{{}};
-    checkpoint.attach(at::kCPU, units);
+    pieces::Checkpointed block(model->block);
     for (const Rows& batch : batches) {
       optimizer.zero_grad();
-      Block& block = model->block;
-      at::Tensor x = checkpoint.around_unit(units.at(block.get()), BlockCall{block}, batch.input);
+      at::Tensor x = block(batch.input);
       cross_entropy(model->head(x), batch.target).backward();  // computes the block again
       optimizer.step();
     }
@@ -157,19 +50,13 @@ TEST_CASE("docs/pieces.md: a checkpointed call") {
 }
 
 TEST_CASE("docs/pieces.md: clipping") {
-  double norm = 0;
+  at::Tensor norm;
   const Tensors here = after([&](Net& model, const auto& batches) {
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    Mechanism<ClipGradNorm> clip{ClipGradNorm{.max_norm = 0.05}};
-    const OneRank ranks;
     for (const Rows& batch : batches) {
       optimizer.zero_grad();
       cross_entropy(model->forward(batch.input), batch.target).backward();
-      StepGradients gradients;
-      gradients.collect(model->parameters());
-      clip.clip(gradients, ranks);
-      gradients.apply_divisor();  // to the gradients of the parameters, in place
-      norm = gradients.norm.item<double>();
+      norm = pieces::clip_gradients(model->parameters(), ClipGradNorm{.max_norm = 0.05});
       optimizer.step();
     }
   });
@@ -177,7 +64,7 @@ TEST_CASE("docs/pieces.md: clipping") {
     by_hand(model, batches, plain_loss,
             [](Net& net) { nn::utils::clip_grad_norm_(net->parameters(), 0.05); });
   });
-  CHECK(norm > 0.05);
+  CHECK(norm.item<double>() > 0.05);
   CHECK(worst_relative(here, by_libtorch) < 1e-6);
 }
 
@@ -185,34 +72,23 @@ TEST_CASE("docs/pieces.md: EMA") {
   Tensors averages;
   after([&](Net& model, const auto& batches) {
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    const Masters masters = masters_of(*model);
-    Mechanism<EMA> ema{EMA{.decay = 0.9}};
-    ema.attach(at::kCPU, UnitTable::of(model));
-    ema.begin(masters);
+    pieces::AveragedWeights average(model, EMA{.decay = 0.9});
     for (const Rows& batch : batches) {
       optimizer.zero_grad();
       cross_entropy(model->forward(batch.input), batch.target).backward();
-      const at::NoGradGuard no_grad;
-      StepGradients gradients;
-      gradients.collect(masters.values);
-      ema.prepare(masters, gradients, [](double lr) { return lr; });
       optimizer.step();
-      ema.after_update(masters, gradients);
+      average.update();
     }
-    averages = ema.averages();
+    at::Tensor output = average.evaluate([&] { return model->forward(batches[0].input); });
+    averages = cloned(average.averages());
+    average.evaluate([&] { CHECK(same_bits(cloned(model->parameters()), averages)); });
   });
   Tensors expected;
-  after([&](Net& model, const auto& batches) {
-    for (const Rows& batch : batches) {
-      by_hand(model, {batch}, plain_loss, nothing);  // SGD without momentum has no state
-      const Tensors now = ikebana::detail::detached(model->parameters());
-      if (expected.empty())
-        for (const at::Tensor& weight : now) expected.push_back(weight.clone());
-      else
-        for (std::size_t i = 0; i < now.size(); ++i) expected[i].lerp_(now[i], 0.1);
-    }
+  each_update([&](const Tensors& now) {
+    if (expected.empty()) expected = cloned(now);
+    else at::_foreach_lerp_(expected, now, 1 - 0.9);
   });
-  CHECK(worst_relative(averages, expected) < 1e-6);
+  CHECK(same_bits(averages, expected));
 }
 
 TEST_CASE("docs/pieces.md: a schedule") {
@@ -242,80 +118,35 @@ TEST_CASE("docs/pieces.md: a schedule") {
   CHECK(worst_relative(here, by_libtorch) < 1e-6);
 }
 
-/// Trains under autocast to FP16 with a loss scale by LibTorch alone; returns the last scale.
-double scaled_by_hand(Net& model, const std::vector<Rows>& batches, double scale) {
-  torch::optim::SGD optimizer(model->parameters(), 0.1);
-  for (const Rows& batch : batches) {
-    optimizer.zero_grad();
-    at::autocast::set_autocast_dtype(at::kCPU, at::kHalf);
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::Tensor loss = plain_loss(model, batch);
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-    (loss * scale).backward();
-    bool is_finite = true;
-    for (const at::Tensor& weight : model->parameters()) {
-      weight.grad().div_(scale);
-      is_finite = is_finite && weight.grad().isfinite().all().item<bool>();
-    }
-    if (is_finite) optimizer.step();
-    else scale /= 2;
-  }
-  return scale;
-}
-
 TEST_CASE("docs/pieces.md: a loss scale") {
-  int skipped = 0;
   double scale = 0;
-  const auto train = [&](Net& model, const auto& batches) {
+  const Tensors here = after([&](Net& model, const auto& batches) {
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    Mechanism<Precision<FP16>> fp16{{.init_scale = 1e6}};
-    fp16.attach(at::kCPU, UnitTable::of(model));
-    ikebana::DeferredCheck deferred;
-    const OneRank ranks;
+    pieces::GradScaler scaler({.init_scale = 1e6});
     for (const Rows& batch : batches) {
       optimizer.zero_grad();
-      at::Tensor loss = fp16.around_forward(
-          [&] { return cross_entropy(model->forward(batch.input), batch.target); });
-      loss.backward(fp16.scale(at::ones({})));
-      StepGradients gradients;
-      gradients.collect(model->parameters());
-      fp16.unscale(gradients);
-      fp16.accept(gradients, LossValue{}, ranks, deferred);  // looks for infinities
-      gradients.apply_divisor();
-      const bool overflowed = gradients.found_inf.item().toBool();
-      if (!overflowed) optimizer.step();
-      Report report;
-      fp16.end_step(gradients, report);  // the scale of the next step
-      skipped += overflowed;
+      scaler.scale(autocast_loss(model, batch, at::kHalf)).backward();
+      scaler.step(optimizer);
+      scaler.update();
     }
-    scale = fp16.loss_scale();
-  };
-  const Tensors here = after(train);
+    scale = scaler.loss_scale();
+  });
   double scale_by_hand = 0;
   const Tensors by_libtorch = after([&](Net& model, const auto& batches) {
-    scale_by_hand = scaled_by_hand(model, batches, 1e6);
+    scale_by_hand = scaled_by_hand(model, batches, 1e6, nothing);
   });
-  CHECK((skipped > 0 && skipped < 6));
+  CHECK((scale < 1e6 && scale > 1e6 / 64));
   CHECK(scale == scale_by_hand);
-  CHECK(worst_relative(here, by_libtorch) < 1e-3);  // processors may multiply FP16 in FP32
+  CHECK(same_bits(here, by_libtorch));
 }
 
 TEST_CASE("docs/pieces.md: an optimizer") {
   const Tensors here = after([](Net& model, const auto& batches) {
-    const Masters masters = masters_of(*model);
-    Mechanism<AdamW> optimizer{AdamW{.lr = 1e-2}};
-    optimizer.begin(masters);
+    pieces::Optimizer<AdamW> optimizer(model, {.lr = 1e-2});
     for (const Rows& batch : batches) {
-      model->zero_grad();
+      optimizer.zero_grad();
       cross_entropy(model->forward(batch.input), batch.target).backward();
-      const at::NoGradGuard no_grad;
-      StepGradients gradients;
-      gradients.collect(masters.values);
-      optimizer.prepare(masters, gradients, [](double lr) { return lr; });
-      optimizer.update(masters, gradients);
-      Report report;
-      optimizer.end_step(gradients, report);
+      optimizer.step();
     }
   });
   const Tensors by_libtorch = after([](Net& model, const auto& batches) {
@@ -344,4 +175,4 @@ TEST_CASE("docs/pieces.md: files of weights") {
   CHECK(same_bits(tensors.at("weight"), model->head->weight));
 }
 
-}  // namespace test::pieces
+}  // namespace test::own_loop

@@ -60,6 +60,7 @@ class NoWeightCacheScope {
 /// state. Costs well under a microsecond. Throws c10::Error for a device type without autocast.
 class AutocastScope {
  public:
+  /// Begins the scope, on this thread.
   AutocastScope(c10::DeviceType device_type, at::ScalarType dtype);
   ~AutocastScope() { before_.restore(); }
   AutocastScope(const AutocastScope&) = delete;
