@@ -61,7 +61,7 @@ def lost(before, now, only=()):
 
 
 def check_itself():
-    before = {"a.md": "It takes 12.5 ms, or 1 of 40 %.\n```cpp\nint x = 1;\n```\nSee [b](c.md#99).\n",
+    before = {"a.md": "It takes 12.5 ms, or 1 of 40 %.\n```cpp\nint x = 1;\n```\n[b](c.md#99)\n",
               "b.md": "Also 77.\n"}
     now = {"a.md": "It takes 12.5 ms.\n", "c.md": "```cpp\nint  x =  1;\n```\n"}
     assert list(lost(before, now)) == [("a.md", "number", "40 %: It takes 12.5 ms, or 1 of 40 %."),
