@@ -48,8 +48,6 @@ std::vector<Row> mlp_rows() {
       row("mlp.sgd.momentum", bits, mlp16, loss, SGD{.lr = 0.1, .momentum = 0.9, .dampening = .5}),
       row("mlp.sgd.nesterov", bits, mlp16, loss,
           SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}),
-      row("mlp.in_backward", bits, mlp16, loss, InBackward<AdamW>{adamw},
-          CosineAnnealingLR{.T_max = 15}),
       row("mlp.constant", bits, mlp16, loss, sgd, ConstantLR{.factor = 0.3, .total_iters = 7}),
       row("mlp.linear", bits, mlp16, loss, sgd, LinearLR{.end_factor = 0.1, .total_iters = 13}),
       row("mlp.cosine", bits, mlp16, loss, sgd, CosineAnnealingLR{.T_max = 12, .eta_min = 1e-3}),

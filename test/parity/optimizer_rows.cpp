@@ -50,6 +50,8 @@ std::vector<Row> optimizer_rows() {
       row("bag.sparse_adam.ragged", bits, ragged<bag>, loss, sparse),
       row("bag.sparse_adam.fp16", bits, bag, loss, sparse,
           Precision<FP16>{.init_scale = 1 << 24, .growth_interval = 3}),
+      row("mlp.in_backward", bits, mlp16, loss, InBackward<AdamW>{faster},
+          CosineAnnealingLR{.T_max = 15}),
   };
 }
 // clang-format on
