@@ -68,7 +68,7 @@ int main() {
   compare("late ones   ", late);
 
   // The fastest choice for each unit within so many bytes.
-  compare("Budget      ", Checkpoint<Budget<>>{.bytes = GiB(1)});
-  compare("activations ", Checkpoint<ActivationBudget<>>{.bytes = MiB(2)});
+  compare("Budget      ", Checkpoint<Budget<>>{.limit = GiB(1)});
+  compare("activations ", Checkpoint<ActivationBudget<>>{.limit = MiB(2)});
   return same ? 0 : 1;
 }

@@ -104,7 +104,7 @@ void bench_at(Recipe& trainer, const Tokens& batch, double fraction, int rounds)
   const Costs& measured = mechanism.planned().planned;
   const std::int64_t low = ikebana::detail::smallest_budget(measured);
   const std::int64_t high = predict(measured, Plan(measured.size(), Choice::Keep)).peak;
-  trainer.get<Checkpoint<Budget<>>>().bytes =
+  trainer.get<Checkpoint<Budget<>>>().limit =
       low + static_cast<std::int64_t>(fraction * static_cast<double>(high - low));
   mechanism.force({});
   for (int i = 0; i < 3; ++i) step_seconds(trainer, batch, nullptr);
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   GPT model(GPTConfig{.layers = layers, .width = width, .heads = 4, .context = 128});
   const at::Tensor text = torch::randint(256, {rows, 129}, at::kLong);
   const Tokens batch{text.slice(1, 0, 128), text.slice(1, 1, 129)};
-  Recipe trainer(model, Checkpoint<Budget<>>{.bytes = GiB(64)});
+  Recipe trainer(model, Checkpoint<Budget<>>{.limit = GiB(64)});
   for (int i = 0; i < 2; ++i) trainer.step(batch);
   for (const auto& unit : trainer.mechanism<Checkpoint<Budget<>>>().planned().planned.units)
     std::printf(

@@ -55,10 +55,10 @@ Row measure_budget(const char* model, std::int64_t budget, const Maker& maker,
   using Recipe = ikebana::Trainer<Model, ikebana::AdamW, Word>;
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const std::int64_t before = counter.now();
-  const Word word{.bytes = budget + before};
+  const Word word{.limit = budget + before};
   Row row{.model = model, .recipe = "AdamW, `Checkpoint<Budget<>>` of " + mib(budget) + " MiB"};
   row.shapes =
-      ikebana::estimate<Recipe>(maker, ikebana::shapes(make_batch()), Word{.bytes = budget}).peak;
+      ikebana::estimate<Recipe>(maker, ikebana::shapes(make_batch()), Word{.limit = budget}).peak;
   row.measured_form = ikebana::estimate<Recipe>(maker, make_batch(), word).peak;
   torch::manual_seed(1);
   const auto batch = make_batch();

@@ -136,8 +136,6 @@ HIDDEN = {
     "DeferredCheck": ("take_recorded", "check", "undo", "Recorded", "Raise"),
     "ProcessGroup": ("members",),
     "Ragged": ("each_part",),
-    "Trainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
-    "AnyTrainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
 }
 
 # What the parts of the library need from each other, and no program writes.
@@ -151,6 +149,6 @@ INTERNAL = re.compile(r"""
     |RankState|StateRows
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
-    |HasMemPools
+    |HasMemPools|LoaderPosition
     |ProgramModule|ProgramValues|ProgramUnitImpl|ProgramUnit
     """, re.X)

@@ -160,11 +160,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   decltype(auto) with_full_weights(F&& f) {
     return detail::with_full_weights(core(), f);
   }
-  /// Calls `f(model)` as `with_full_weights`, but with the weights that `evaluate` uses: their
-  /// average, if the recipe has one. Afterwards the trained weights are restored, to the bit.
+  /// With `{.averaged = true}` the weights are those that `evaluate` uses: their average, if the
+  /// recipe has one. Afterwards the trained weights are restored, to the bit.
   template <class F>
-  decltype(auto) with_averaged_weights(F&& f) {
-    return detail::with_averaged_weights(core(), f);
+  decltype(auto) with_full_weights(F&& f, const FullWeightOptions& options) {
+    return detail::with_full_weights(core(), f, options);
   }
   /// Calls `f(model)` as `with_full_weights`, for an `f` that replaces the weights, such as
   /// `load_weights`: an average then starts again from them. If `f` throws, it stays as it is.
@@ -181,33 +181,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     return model;
   }
 
-  /// The tensors that `state` copies, uncopied: valid until the next step. On several ranks, each
-  /// has its own.
-  StateDict state_view(const StateParts& parts = {}) {
-    return detail::tensors_of(core(), parts, nullptr);
-  }
   /// Restores a state, to the bit; on several ranks, each its own. Throws BadState, and changes
   /// nothing, if it does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
     StateDict copy = state;
     detail::load_tensors(core(), copy, nullptr, parts, std::nullopt);
-  }
-  /// As `state_view`, for a state in files: with the rows that this rank has.
-  RankState rank_state(const StateParts& parts = {}) {
-    RankState all;
-    all.tensors = detail::tensors_of(core(), parts, &all.rows);
-    return all;
-  }
-  /// The rows that this rank loads of a state's tensors; all rows of those that are not named.
-  StateRows rows_to_load(StateDict names) {
-    StateRows rows;
-    Archive archive(names, Archive::Mode::Plan, &rows);
-    core().state(archive);
-    return rows;
-  }
-  /// Restores a state from files on all ranks, or throws on all of them.
-  void restore_rows(RankState state, const StateParts& parts = {}) {
-    detail::load_tensors(core(), state.tensors, &state.rows, parts, several_ranks());
   }
 
   /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
@@ -240,16 +218,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   std::optional<Report> join_step(const Batch& like);
   /// Says where the batch of the next step lies in the data, for its report. `fit` calls it.
   void set_position(std::optional<BatchPosition> position) { core().step.position = position; }
-  /// The ranks, if there are several.
-  std::optional<Ranks> several_ranks() {
-    if constexpr (one_rank()) return std::nullopt;
-    else return world_size() > 1 ? std::optional<Ranks>(ranks()) : std::nullopt;
-  }
-  /// Calls `f`, which ends in detail::all_or_none, in a call of all ranks.
-  template <class F>
-  void together_or_not(const char* call, F&& f) {
-    detail::together_or_not(core(), call, f);
-  }
   /// True for a recipe that runs on one rank.
   static constexpr bool one_rank() { return Core::one_rank; }
 
@@ -281,6 +249,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
  private:
   template <class>
   friend struct detail::CoreOf;
+  template <class, class>
+  friend class detail::SavedTrainerOf;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {
@@ -305,6 +275,31 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       detail::rethrow_current(core().step, core().failure, core().restore_point, before, place,
                               [&] { return explain(f); });
     }
+  }
+
+  // The methods below are those of detail::SavedTrainer.
+  StateDict tensors(const StateParts& parts) { return detail::tensors_of(core(), parts, nullptr); }
+  RankState rank_state(const StateParts& parts) {
+    RankState all;
+    all.tensors = detail::tensors_of(core(), parts, &all.rows);
+    return all;
+  }
+  StateRows rows_to_load(StateDict names) {
+    StateRows rows;
+    Archive archive(names, Archive::Mode::Plan, &rows);
+    core().state(archive);
+    return rows;
+  }
+  void restore_rows(RankState state, const StateParts& parts) {
+    detail::load_tensors(core(), state.tensors, &state.rows, parts, several_ranks());
+  }
+  std::optional<Ranks> several_ranks() {
+    if constexpr (one_rank()) return std::nullopt;
+    else return world_size() > 1 ? std::optional<Ranks>(ranks()) : std::nullopt;
+  }
+  template <class F>
+  void together_or_not(const char* call, F&& f) {
+    detail::together_or_not(core(), call, f);
   }
 
   std::shared_ptr<Core> core_;

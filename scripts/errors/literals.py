@@ -38,6 +38,7 @@ OTHERS = {
         "an input of the model", "`), and an evaluation must", " draws from a generator of its",
         " reads a view that no", " False None True",
         " T_destination add_module", " abs aiter all anext", "{\"type\": null"),
+    "what the compiler warns of a deprecated name": ("use with_full_weights(f,",),
     "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
     "what no user meets": (
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",

@@ -41,7 +41,7 @@ void for_every_worker(F f) {
   }
 }
 template <class E, class Loader>
-std::string thrown_by(Loader& loader, LoaderPosition where) {
+std::string thrown_by(Loader& loader, BatchPosition where) {
   std::string message = message_of<E>([&] { epoch(loader); });
   CHECK(loader.position() == where);
   return message;

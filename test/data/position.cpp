@@ -24,13 +24,13 @@ TEST_CASE("position: it counts delivered batches, and an epoch ends with its loo
   for_every_worker([](DataLoaderOptions options) {
     DataLoader loader(Structs(), options);
     for (std::int64_t e = 0; e < 3; ++e) {
-      CHECK(loader.position() == LoaderPosition{e, 0});
+      CHECK(loader.position() == BatchPosition{e, 0});
       std::int64_t delivered = 0;
       for ([[maybe_unused]] auto& batch : loader)
-        CHECK(loader.position() == LoaderPosition{e, ++delivered});
+        CHECK(loader.position() == BatchPosition{e, ++delivered});
       CHECK(delivered == 6);
     }
-    CHECK(loader.position() == LoaderPosition{3, 0});
+    CHECK(loader.position() == BatchPosition{3, 0});
   });
 }
 
@@ -45,9 +45,9 @@ TEST_CASE(
         break;
       }
     CHECK(same(seen, expected));
-    CHECK(left.position() == LoaderPosition{0, 6});
+    CHECK(left.position() == BatchPosition{0, 6});
     CHECK(epoch(left).empty());
-    CHECK(left.position() == LoaderPosition{1, 0});
+    CHECK(left.position() == BatchPosition{1, 0});
     CHECK(same(epoch(left), epoch(whole)));
   });
 }
@@ -58,14 +58,14 @@ TEST_CASE("position: seek sets any position, also an earlier one, and throws for
     Batches expected = next(loader, 60);
     for (std::int64_t batch : {59, 0, 31, 30, 31, 32, 6, 6}) {
       loader.seek({batch / 6, batch % 6});
-      CHECK(loader.position() == LoaderPosition{batch / 6, batch % 6});
+      CHECK(loader.position() == BatchPosition{batch / 6, batch % 6});
       CHECK(same(next(loader, 1), {expected[std::size_t(batch)]}));
     }
     loader.seek({1, 6});
     CHECK(epoch(loader).empty());
-    for (LoaderPosition wrong : {LoaderPosition{-1, 0}, {0, -1}, {0, 7}})
+    for (BatchPosition wrong : {BatchPosition{-1, 0}, {0, -1}, {0, 7}})
       CHECK(contains(message_of<BadValue>([&] { loader.seek(wrong); }), "each has 6 batches"));
-    CHECK(loader.position() == LoaderPosition{2, 0});
+    CHECK(loader.position() == BatchPosition{2, 0});
     loader.seek({std::int64_t{1} << 60, 5});  // seeking far costs nothing
     CHECK(next(loader, 1).size() == 1);
   });
@@ -96,7 +96,7 @@ TEST_CASE("position: a loop whose loader's position was changed throws, and keep
       loader.seek({4, 2});
       break;
     }
-    CHECK(loader.position() == LoaderPosition{4, 2});
+    CHECK(loader.position() == BatchPosition{4, 2});
   });
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("position: a loop that reached its end does not continue into the next
     auto batch = loader.begin();
     while (batch != loader.end()) ++batch;
     CHECK(contains(message_of<Error>([&] { ++batch; }), "position was changed"));
-    CHECK(loader.position() == LoaderPosition{1, 0});
+    CHECK(loader.position() == BatchPosition{1, 0});
   });
 }
 
@@ -138,7 +138,7 @@ TEST_CASE(
   auto refused = [&](auto dataset, DataLoaderOptions options) {
     DataLoader other(dataset, options);
     auto message = message_of<BadState>([&] { load(other, state); });
-    CHECK(other.position() == LoaderPosition{0, message.empty() ? 3 : 0});
+    CHECK(other.position() == BatchPosition{0, message.empty() ? 3 : 0});
     return message;
   };
   auto with = [](auto set) {
@@ -173,7 +173,7 @@ TEST_CASE("position: a visit is the whole epoch, and leaves the position and a l
       loader.seek({0, 0}), next(loader, std::size_t(peeked));
       for (int again = 0; again < 2; ++again) {
         CHECK(same(visited(loader), expected));
-        CHECK(loader.position() == LoaderPosition{0, peeked});
+        CHECK(loader.position() == BatchPosition{0, peeked});
       }
     }
     loader.seek({0, 0});
@@ -192,7 +192,7 @@ TEST_CASE("position: a visit is the whole epoch, and leaves the position and a l
     next(loader, 2);
     CHECK_THROWS_AS(loader.visit(fails_later), std::runtime_error);
     CHECK(calls == 3);
-    CHECK(loader.position() == LoaderPosition{1, 2});
+    CHECK(loader.position() == BatchPosition{1, 2});
     CHECK(same(epoch(loader), Batches(second.begin() + 2, second.end())));
   });
 }
@@ -213,18 +213,18 @@ TEST_CASE("position: fit and evaluate take a loader, and a trainer's state inclu
   auto loader = make(0), validation = make(1);
   auto history = whole.fit(loader, {.epochs = 2, .validate = validation});
   CHECK(history[1].steps == 6);
-  CHECK(loader.position() == LoaderPosition{2, 0});
-  CHECK(validation.position() == LoaderPosition{0, 0});
+  CHECK(loader.position() == BatchPosition{2, 0});
+  CHECK(validation.position() == BatchPosition{0, 0});
   CHECK(history[1].validation->loss == whole.evaluate(validation).loss);
 
   for ([[maybe_unused]] auto& batch : validation) break;  // a peek
   CHECK(history[1].validation->loss == whole.evaluate(validation).loss);
   CHECK(history[1].validation->loss == whole.evaluate(&validation).loss);
-  CHECK(validation.position() == LoaderPosition{0, 1});
+  CHECK(validation.position() == BatchPosition{0, 1});
 
   auto half = make(2), rest = make(1);
   resumed.fit(half, {.stop = [&] { return resumed.steps() == 4; }});
-  CHECK(half.position() == LoaderPosition{0, 4});
+  CHECK(half.position() == BatchPosition{0, 4});
   third.restore(resumed.state(half), rest);
   third.fit(rest, {.epochs = 2});
   CHECK(third.steps() == 12);
@@ -233,7 +233,7 @@ TEST_CASE("position: fit and evaluate take a loader, and a trainer's state inclu
   auto ended = make(0);  // left at the end of an epoch: fit begins the next
   ended.seek({0, ended.size()});
   CHECK(third.fit(ended).back().steps == 6);
-  CHECK(ended.position() == LoaderPosition{2, 0});
+  CHECK(ended.position() == BatchPosition{2, 0});
 }
 
 }  // namespace test::data::position

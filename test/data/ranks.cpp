@@ -62,7 +62,7 @@ TEST_CASE(
     DataLoader loader(Structs(), part(0, 5), collate);
     loader.seek({2, 3});
     const std::string text = message_of<BadBatch>([&] { loader.begin(); });
-    CHECK(loader.position() == LoaderPosition{2, 3});
+    CHECK(loader.position() == BatchPosition{2, 3});
     CHECK(contains(text, "no sample of epoch 2, batch 3"));
     DataLoader other(Structs(), part(4, 5), collate);  // this rank has one
     CHECK_NOTHROW(other.begin());
@@ -109,10 +109,10 @@ TEST_CASE("ranks: a saved position loads on another number of ranks, and of no o
   DataLoader one(Structs(), part(0, 1)), third(Structs(), part(2, 3));
   next(one, 9);
   load(third, saved(one));
-  CHECK(third.position() == LoaderPosition{1, 3});
+  CHECK(third.position() == BatchPosition{1, 3});
   next(third, 1);
   load(one, saved(third));
-  CHECK(one.position() == LoaderPosition{1, 4});
+  CHECK(one.position() == BatchPosition{1, 4});
   DataLoader other(Structs(), {.batch_size = 2, .num_replicas = 2});
   CHECK(contains(message_of<BadState>([&] { load(other, saved(one)); }), "batch_size` is 4"));
 }

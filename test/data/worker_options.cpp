@@ -61,7 +61,7 @@ TEST_CASE("workers: a batch that takes longer than the timeout is an error that 
     for (auto part : {"timeout of 0.05 s", "epoch 0, batch 2", "get(9) has not returned",
                       "seek({0, 3})", "tries it again"})
       CHECK(contains(message, part));
-    CHECK(loader.position() == LoaderPosition{0, 2});
+    CHECK(loader.position() == BatchPosition{0, 2});
     if (workers == 1) {  // its only worker is within get(9), whatever is asked for
       loader.seek({0, 3});
       CHECK(contains(late(loader), "get(9), of epoch 0, batch 2, keeps a worker and has not"));

@@ -57,7 +57,7 @@ TEST_CASE("data.md: a loop over epochs resumes at the exact sample, with other w
   Trainer trainer{resumed, CrossEntropyLoss{}};
   auto loader = make(3);
   trainer.load(path, loader);
-  CHECK(loader.position() == LoaderPosition{0, 4});
+  CHECK(loader.position() == BatchPosition{0, 4});
   while (loader.epoch() < 3)
     for (auto& batch : loader) trainer.step(batch);
   auto expected = whole->parameters(), got = resumed->parameters();

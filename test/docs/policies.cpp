@@ -79,7 +79,7 @@ TEST_CASE("docs/average.md: trained, evaluated with the average, exported") {
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, EMA{.decay = 0.999}};
   for (const auto& batch : loader) trainer.step(batch);
   Evaluation averaged = trainer.evaluate(held_out);
-  trainer.with_averaged_weights([&](auto& whole) { save(whole); });
+  trainer.with_full_weights([&](auto& whole) { save(whole); }, {.averaged = true});
   CHECK(averaged.loss > 0);
   CHECK(test::same_bits(exported, trainer.mechanism<EMA>().averages()[0]));
 }

@@ -71,7 +71,7 @@ TEST_CASE("recipes.md: fine-tuning of a large model") {
 }
 
 TEST_CASE("recipes.md: whatever fits") {
-  Trainer trainer{GPT(config), AdamW{.lr = 3e-4}, Checkpoint<Budget<>>{.bytes = GiB(8)},
+  Trainer trainer{GPT(config), AdamW{.lr = 3e-4}, Checkpoint<Budget<>>{.limit = GiB(8)},
                   Accumulate<Fit<>>{.max = 4}};
   trains(trainer, random_batch(config, 4, 8));
 }

@@ -93,7 +93,8 @@ TEST_CASE("EMA averages on the device") {
     model->to(where);
     Trainer trainer{model, adamw, EMA{.decay = 0.7}};
     Trace trace = trained(trainer, texts());
-    trainer.with_averaged_weights([&](auto& whole) { trace.parameters = parameters_of(whole); });
+    trainer.with_full_weights([&](auto& whole) { trace.parameters = parameters_of(whole); },
+                              {.averaged = true});
     return trace;
   };
   check_near(rounding, average(device()), average(at::kCPU));

@@ -96,7 +96,7 @@ TEST_CASE("weights of the device load on the CPU") {
     here.load_weights(folder.path / "weights");
     const auto loaded = parameters_of(here.model());
     const auto seen = [&](auto& model) { CHECK(test::same_bits(loaded, parameters_of(model))); };
-    averaged ? there.with_averaged_weights(seen) : there.with_full_weights(seen);
+    there.with_full_weights(seen, {.averaged = averaged});
   }
 }
 

@@ -21,7 +21,7 @@ AXES = {
                   "Precision<BF16Weights>{}", "Precision<FP8>{}", "Precision<BF16True>{}"],
     "checkpoint": ["", "Checkpoint<Full>{}", "Checkpoint<Selective>{}", "Checkpoint<Every<2>>{}",
                    "Checkpoint<Segments<2>>{}", "Checkpoint<Only<Inner>>{}",
-                   "Checkpoint<ActivationBudget<>>{.bytes = 8 << 10}"],
+                   "Checkpoint<ActivationBudget<>>{.limit = 8 << 10}"],
     "schedule": ["", "CosineAnnealingLR{.T_max = 5}"],
     "clip": ["", "GradNorm{}", "ClipGradNorm{.max_norm = 1e6}"],
     "average": ["", "EMA{.decay = 0.5}"],

@@ -14,7 +14,7 @@ AXES = {
                   "Precision<BF16Weights>{}", "Precision<BF16True>{}", "Precision<FP8>{}"],
     "checkpoint": ["", "Checkpoint<Full>{}", "Checkpoint<Selective>{}", "Checkpoint<Every<2>>{}",
                    "Checkpoint<Segments<2>>{}", "Checkpoint<Only<Block>>{}",
-                   "Checkpoint<ActivationBudget<>>{.bytes = 8 << 10}"],
+                   "Checkpoint<ActivationBudget<>>{.limit = 8 << 10}"],
     "accumulate": ["", "Accumulate<4>{}", "Accumulate<>{.microbatches = 3}",
                    "Accumulate<Fit<4>>{}"],
     "optimizer": ["", "Adam{}", "SGD{.lr = 0.1, .momentum = 0.9}", "Adagrad{}",

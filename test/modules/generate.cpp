@@ -125,9 +125,9 @@ TEST_CASE("generate: a row ends with its stop token, and generation when every r
   };
   const auto tokens = [](at::IntArrayRef all) { return at::tensor(all, at::kLong).view({2, -1}); };
   const auto prompt = tokens({1, 4});
-  GenerateOptions o{.max_new_tokens = 20, .stop_token = 6};
+  GenerateOptions o{.max_new_tokens = 20, .stop_tokens = {6}};
   CHECK(same_bits(generate(counts, prompt, o), tokens({1, 2, 3, 4, 5, 6, 4, 5, 6, 6, 6, 6})));
-  o.stop_token.reset();
+  o.stop_tokens.clear();
   CHECK(generate(counts, prompt, o).size(1) == 21);
   o.max_new_tokens = 0;
   CHECK(same_bits(generate(counts, prompt, o), prompt));
@@ -169,7 +169,7 @@ TEST_CASE(
   const auto tokens = [](at::IntArrayRef all) { return at::tensor(all, at::kLong); };
   int cache = 0;
   const auto texts = generate(counts, {tokens({1, 2, 6, 4, 5}), tokens({7, 6}), tokens({3, 3, 3})},
-                              cache, {.max_new_tokens = 4, .stop_token = 6});
+                              cache, {.max_new_tokens = 4, .stop_tokens = {6}});
   CHECK(given == std::vector<std::int64_t>{2, 1, 1, 1});
   CHECK(same_bits(texts[0], tokens({1, 2, 6, 4, 5, 6})));
   CHECK(same_bits(texts[1], tokens({7, 6, 7, 8, 9, 0})));

@@ -74,7 +74,8 @@ void append_average(StateDict& out, Trainer& trainer,
     if (!norms.empty()) trainer.update_bn(all);
   }
   if constexpr (((std::is_same_v<Policies, EMA> || std::is_same_v<Policies, SWA>) || ...))
-    trainer.with_averaged_weights([&](auto& model) { append(out, "averaged.", *model); });
+    trainer.with_full_weights([&](auto& model) { append(out, "averaged.", *model); },
+                              {.averaged = true});
 }
 
 template <class Policy>

@@ -40,8 +40,8 @@ CLIPS = ("ClipGradNorm", "ClipGradValue")
 OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
     "Precision<FP16>": ("min_scale", "max_skips", "cpu_products"),
     **dict.fromkeys(("Muon", "Precision<BF16>"), ("cpu_products",)),
-    "Checkpoint<Budget<>>": ("bytes",),
-    "Checkpoint<ActivationBudget<>>": ("bytes",),
+    "Checkpoint<Budget<>>": ("limit", "bytes"),
+    "Checkpoint<ActivationBudget<>>": ("limit", "bytes"),
     "CrossEntropyLoss": ("outputs", "weight"),
     "MSELoss": ("outputs",),
     "BCEWithLogitsLoss": ("outputs",),

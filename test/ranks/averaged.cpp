@@ -151,7 +151,7 @@ Most most_held(std::int64_t ranks, Shard<How> policy, Ps... policies) {
     auto note = [&] { most[r].in_evaluation = std::max(most[r].in_evaluation, units()); };
     for (Block& block : models[r]->blocks) block->during_forward = note;
     trainer.evaluate(mine);
-    trainer.with_averaged_weights([&](auto&) { most[r].in_averaged = units(); });
+    trainer.with_full_weights([&](auto&) { most[r].in_averaged = units(); }, {.averaged = true});
     for (Block& block : models[r]->blocks) block->during_forward = {};
   });
   CHECK(most[0].in_evaluation == most.back().in_evaluation);

@@ -50,10 +50,10 @@ void check_one_plan() {
   std::vector<std::vector<at::Tensor>> weights(2);
   on_threads(2, [&](std::shared_ptr<Wire> wire) {
     const auto r = static_cast<std::size_t>(wire->rank());
-    Trainer trainer{models[r], AdamW{.lr = 1e-2}, Kept{.bytes = GiB(1)}, Double<K>{.wire = wire}};
+    Trainer trainer{models[r], AdamW{.lr = 1e-2}, Kept{.limit = GiB(1)}, Double<K>{.wire = wire}};
     auto& mechanism = trainer.template mechanism<Kept>();
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i == 2) trainer.template get<Kept>().bytes = half(mechanism.planned().planned);
+      if (i == 2) trainer.template get<Kept>().limit = half(mechanism.planned().planned);
       trainer.step(part(all[i], wire->rank(), 2));
       plans[r].push_back(mechanism.planned().plan);
     }

@@ -150,7 +150,7 @@ TEST_CASE("join: by hand, with an AnyTrainer, and at the end of an epoch of a Da
     DataLoader loader{dataset, {.batch_size = 3, .num_replicas = ranks, .rank = rank}};
     loader.seek({0, 3});
     CHECK(any.fit(loader, {.progress = false})[0].steps == 3);
-    CHECK(loader.position() == LoaderPosition{2, 0});
+    CHECK(loader.position() == BatchPosition{2, 0});
   });
   Counted model = make<Counted>();
   Trainer alone{model};
@@ -183,7 +183,7 @@ TEST_CASE("join: a saved position is the same on any number of ranks") {
     Trainer trainer{own, AdamW{.lr = 1e-3}, Double<Kind::DDP>{.wire = wire}};
     auto mine = loader(3, wire->rank());
     trainer.restore(state, mine);
-    CHECK(mine.position() == LoaderPosition{0, 2});
+    CHECK(mine.position() == BatchPosition{0, 2});
     trainer.fit(mine, {.progress = false});
     CHECK(trainer.steps() == 7);
     CHECK(worst_relative(copies(own), expected) < 1e-6);

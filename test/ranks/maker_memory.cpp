@@ -167,9 +167,11 @@ std::vector<std::vector<at::Tensor>> trained_with_all(const Given& given) {
                     Shard<FSDP>{.process_group = group}};
     for (const Rows& batch : rows) trainer.step(part(batch, group.rank(), 2));
     all[r] = whole(trainer);
-    trainer.with_averaged_weights([&](auto& model) {
-      for (const at::Tensor& t : copies(model)) all[r].push_back(t);
-    });
+    trainer.with_full_weights(
+        [&](auto& model) {
+          for (const at::Tensor& t : copies(model)) all[r].push_back(t);
+        },
+        {.averaged = true});
   });
   return all;
 }

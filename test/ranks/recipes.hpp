@@ -21,7 +21,8 @@ Trace trained(T& trainer, const Batches& batches) {
     if (auto norm = report.grad_norm()) trace.norms.push_back(*norm);
   }
   trace.weights = whole(trainer);
-  trainer.with_averaged_weights([&](auto& model) { trace.averaged = copies(model); });
+  trainer.with_full_weights([&](auto& model) { trace.averaged = copies(model); },
+                            {.averaged = true});
   return trace;
 }
 /// Compares every rank's trace with that of one rank.

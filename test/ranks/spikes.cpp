@@ -69,7 +69,8 @@ TEST_CASE("spikes: update_bn takes the mean over the batches of all ranks") {
   const auto all = batches(6, 4);
   const SWA swa{.every_steps = 2};
   auto statistics = [](auto& trainer) {
-    return trainer.with_averaged_weights([](auto& model) { return statistics_of(model); });
+    return trainer.with_full_weights([](auto& model) { return statistics_of(model); },
+                                     {.averaged = true});
   };
   Trainer alone{make<Normed>(), SGD{.lr = 0}, swa};
   alone.step(all[0]), alone.step(all[1]);

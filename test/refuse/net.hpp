@@ -5,6 +5,7 @@
 #include <torch/nn/modules/loss.h>
 #include <torch/optim/adamw.h>
 #include <ikebana.hpp>
+#include <ikebana/modules/generate.hpp>
 
 using namespace ikebana;
 

@@ -3,11 +3,14 @@
 
     refuse.py refused COMPILER FOLDER TORCH PROGRAM...       each is refused, in its expected words
     refuse.py counterparts COMPILER FOLDER TORCH PROGRAM...  the legal counterpart of each compiles
+    refuse.py former COMPILER FOLDER TORCH                   former names compile, with a warning
     refuse.py missing COMPILER REQUIRED                      fails if required, else is skipped
     refuse.py self                                           these checks find faulty diagnostics
 
-The programs are the arguments and the rows of recipes.table. All are one unit per mode, so that a
-compiler parses LibTorch once; each diagnostic is then checked with the program that it points into.
+The programs are the arguments and the rows of recipes.table; those of `former` are the rows of
+former_names.table, whose counterparts are compiled with the others. All are one unit per mode, so
+that a compiler parses LibTorch once; each diagnostic is then checked with the program that it
+points into.
 FOLDER holds the compiler's `flags`; TORCH is a header that the build has precompiled for this
 compiler, and is left out where it does not exist.
 
@@ -50,7 +53,7 @@ def compile_all(compiler, folder, torch, name, programs, *arguments):
 
 
 def programs_in(table, folder):
-    """The programs of recipes.table, each as a file in the folder."""
+    """The programs of a table, each as a file in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for row in table.read_text().strip().split("\n\n")[1:]:
         name, refused, legal, *words = [line.strip() for line in row.splitlines()]
@@ -159,6 +162,30 @@ def check(output, programs):
     return good
 
 
+def warned(output, programs):
+    """Whether every program has warnings of its former name, and there is nothing else."""
+    parts = [("\n".join(part), programs_of(part, programs)) for part in diagnostics(output)]
+    named, good = set(), True
+    for text, owners in parts:
+        words = [word for program in owners for word in expected(program)[0]]
+        if len(owners) == 1 and " error: " not in text and "deprecated" in text and all(
+                plain(word) in plain(text) for word in words):
+            named.add(owners[0])
+        else:
+            print("This is no warning of a program's former name:", text, sep="\n")
+            good = False
+    for program in sorted(set(programs) - named):
+        print(f"{program.stem}: no warning says: {', '.join(expected(program)[0])}")
+        good = False
+    return good
+
+
+def former(compiler, folder, torch, programs):
+    status, output = compile_all(compiler, folder, torch, "former", programs)
+    print(f"{len(programs)} former names: {'refused' if status else 'compiled'}")
+    return 0 if warned(output, programs) and status == 0 else 1
+
+
 def refused(compiler, folder, torch, programs):
     _, output = compile_all(compiler, folder, torch, "refused", programs)
     return 0 if check(output, programs) else 1
@@ -195,8 +222,16 @@ refuse.hpp:9:1: note: in instantiation of class 'ikebana::refuse::Twice<ikebana:
 """
 
 
+GXX_WARNING = """/a.cpp:4:9: warning: 'Old' is deprecated: use New [-Wdeprecated-declarations]
+vocabulary.hpp:7:8: note: declared here
+"""
+CLANG_WARNING = """/a.cpp:4:9: warning: 'Old' is deprecated: use New [-Wdeprecated-declarations]
+vocabulary.hpp:7:10: note: 'Old' has been explicitly marked deprecated here
+"""
+
+
 def self_test():
-    """One refusal as each compiler prints it, and with one fault at a time."""
+    """One refusal and one warning as each compiler prints it, and with one fault at a time."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder, "a.cpp")
         program.write_text("// `Twice<AdamW>` `AdamW is written twice`\n// `enough` `Remove`\n")
@@ -209,6 +244,13 @@ def self_test():
         with contextlib.redirect_stdout(io.StringIO()):
             wrong = [text for text in (GXX, CLANG) if not check(text, [program])]
             wrong += [text for text in faulty if check(text, [program])]
+            program.write_text("// `use New`\n")
+            for good in GXX_WARNING, CLANG_WARNING:
+                wrong += [good] * (not warned(good, [program]))
+                unwelcome = {"", good + "/a.cpp:9:1: warning: unused", good.replace("New", "Old"),
+                             good.replace("a.cpp", "b.hpp"), good.replace("warning", "error")}
+                wrong += [text for text in unwelcome if warned(text, [program])]
+                faulty |= unwelcome
     print(f"{len(faulty)} faulty diagnostics, {len(wrong)} taken for another", *wrong, sep="\n")
     return 1 if wrong else 0
 
@@ -222,8 +264,11 @@ def main():
     compiler, folder, torch, *programs = rest
     folder = pathlib.Path(folder).resolve()
     programs = [pathlib.Path(p).resolve() for p in programs]
-    programs += programs_in(HERE / "recipes.table", folder / command)
-    return {"refused": refused, "counterparts": counterparts}[command](
+    if command != "former":
+        programs += programs_in(HERE / "recipes.table", folder / command)
+    if command != "refused":
+        programs += programs_in(HERE / "former_names.table", folder / command)
+    return {"refused": refused, "counterparts": counterparts, "former": former}[command](
         compiler, folder, torch, programs)
 
 

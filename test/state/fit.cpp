@@ -108,7 +108,7 @@ TEST_CASE(
 }
 
 /// Trains with a validation loader that begins at a position and has other batches in each epoch.
-History validated(const fs::path& folder, std::int64_t epochs, LoaderPosition at,
+History validated(const fs::path& folder, std::int64_t epochs, BatchPosition at,
                   DataLoaderOptions of_loader = {.batch_size = 8, .shuffle = true, .seed = 5}) {
   auto data = batches(3);
   DataLoader valid{Samples{}, of_loader};

@@ -37,10 +37,13 @@ TEST_CASE("AnyTrainer: every method gives the same bits as the trainer itself") 
   CHECK(same_bits(plain.model()->parameters(), any.model()->parameters()));
   any.with_full_weights(
       [&](auto& model) { CHECK(same_bits(model->parameters(), plain.model()->parameters())); });
-  any.with_averaged_weights([&](auto& model) {
-    plain.with_averaged_weights(
-        [&](auto& twin) { CHECK(same_bits(model->parameters(), twin->parameters())); });
-  });
+  any.with_full_weights(
+      [&](auto& model) {
+        plain.with_full_weights(
+            [&](auto& twin) { CHECK(same_bits(model->parameters(), twin->parameters())); },
+            {.averaged = true});
+      },
+      {.averaged = true});
 }
 
 TEST_CASE("AnyTrainer: fit with validation, and a state restored from one into the other") {

@@ -46,7 +46,7 @@ void goes_on(const Policies&... policies) {
   nn::Sequential after = net();
   trainer.with_full_weights([&](nn::Sequential& model) { copy(after, model); });
   CHECK(same_bits(values_of(after), values_of(plain)));
-  trainer.with_averaged_weights([&](nn::Sequential& model) { copy(after, model); });
+  trainer.with_full_weights([&](nn::Sequential& model) { copy(after, model); }, {.averaged = true});
   CHECK(same_bits(values_of(after), values_of(plain)));
 
   Trainer other{net(), CrossEntropyLoss{}, AdamW{.lr = 0.1}, policies...};

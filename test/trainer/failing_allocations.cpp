@@ -218,7 +218,7 @@ TEST_CASE("allocations: a step that runs out of memory changes nothing, whicheve
     leaves_a_step(false, Adafactor{}, Precision<FP16>{}, EMA{.use_buffers = true});
     leaves_a_step(true, SparseAdam{}, Precision<BF16Weights>{});
     leaves_a_step(false, AdamW8bit{}, Checkpoint<Full>{}, Accumulate<2>{});
-    leaves_a_step_but(50, false, AdamW{}, Checkpoint<Budget<>>{.bytes = GiB(1)});
+    leaves_a_step_but(50, false, AdamW{}, Checkpoint<Budget<>>{.limit = GiB(1)});
     // Buffers that return to a list, and sections, are done without.
     leaves_a_step_but(2, false, AdamW{}, Offload<CPU, Activations, Parameters>{.min_bytes = 0});
     const auto folder = std::filesystem::current_path();  // on a disk

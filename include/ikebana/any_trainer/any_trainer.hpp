@@ -40,7 +40,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
  public:
   /// The type in which `model()` returns the model, and functions are given it.
   using Handle = std::shared_ptr<torch::nn::Module>;
-  /// The function that `with_full_weights`, `with_averaged_weights` and `replace_weights` call.
+  /// The function that `with_full_weights` and `replace_weights` call.
   using UseModel = std::function<void(const Handle&)>;
 
   /// Takes over a trainer, which is moved from; its recipe is compiled here.
@@ -108,22 +108,10 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// Ends an epoch, as Trainer::end_epoch; `fit` calls it.
   void end_epoch(const Epoch& epoch) { methods().end_epoch(epoch); }
 
-  /// The state without copies, as Trainer::state_view: its tensors are the trainer's own.
-  StateDict state_view(const StateParts& parts = {}) { return methods().state_view(parts); }
   /// Loads what `state` returned, as Trainer::restore: throws BadState, and changes nothing, if it
   /// does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
     methods().restore(state, parts);
-  }
-  // Methods of Trainer that saving and loading on several ranks call.
-  RankState rank_state(const StateParts& parts = {}) { return methods().rank_state(parts); }
-  StateRows rows_to_load(const StateDict& names) { return methods().rows_to_load(names); }
-  void restore_rows(RankState state, const StateParts& parts = {}) {
-    methods().restore_rows(std::move(state), parts);
-  }
-  std::optional<Ranks> several_ranks() { return methods().several_ranks(); }
-  void together_or_not(const char* call, const std::function<void()>& f) {
-    methods().together_or_not(call, f);
   }
   /// The whole recipe, as Trainer::describe.
   std::string describe() { return methods().describe(); }
@@ -145,10 +133,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// Says where the batch of the next step lies in the data, for its report.
   void set_position(std::optional<BatchPosition> at) { methods().set_position(at); }
   /// Calls `use` while the model has plain, whole weights, as Trainer::with_full_weights.
-  void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
-  /// Calls `use` while the model has the weights that `evaluate` uses, as
-  /// Trainer::with_averaged_weights.
-  void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
+  void with_full_weights(const UseModel& use, const FullWeightOptions& options = {}) {
+    methods().with_full_weights(use, options);
+  }
   /// Calls `use`, which may write other weights into the model, as Trainer::replace_weights.
   void replace_weights(const UseModel& use) { methods().replace_weights(use); }
 
@@ -168,13 +155,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual at::Tensor predict(const Batch&) = 0;
     virtual void update_bn(const BatchSource<Batch>&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
-    virtual StateDict state_view(const StateParts&) = 0;
     virtual void restore(const StateDict&, const StateParts&) = 0;
-    virtual RankState rank_state(const StateParts&) = 0;
-    virtual StateRows rows_to_load(const StateDict&) = 0;
-    virtual void restore_rows(RankState, const StateParts&) = 0;
-    virtual std::optional<Ranks> several_ranks() = 0;
-    virtual void together_or_not(const char*, const std::function<void()>&) = 0;
+    virtual detail::SavedTrainer& saved() = 0;
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
     virtual std::int64_t world_size() const = 0;
@@ -184,17 +166,33 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual StopWish agree_to_stop_now(StopWish) = 0;
     virtual Handle model() = 0;
     virtual void set_position(std::optional<BatchPosition>) = 0;
-    virtual void with_full_weights(const UseModel&) = 0;
-    virtual void with_averaged_weights(const UseModel&) = 0;
+    virtual void with_full_weights(const UseModel&, const FullWeightOptions&) = 0;
     virtual void replace_weights(const UseModel&) = 0;
     virtual void* find(const std::type_info&) = 0;
   };
   template <class Model, class... Policies>
   struct Implementation;
 
+  template <class, class>
+  friend class detail::SavedTrainerOf;
+
   Methods& methods() const {
     if (!methods_) throw Error("trainer: it was moved from. Use the trainer that it was moved to.");
     return *methods_;
+  }
+
+  // The methods below are those of detail::SavedTrainer.
+  StateDict tensors(const StateParts& parts) { return methods().saved().tensors(parts); }
+  RankState rank_state(const StateParts& parts) { return methods().saved().rank_state(parts); }
+  StateRows rows_to_load(StateDict names) {
+    return methods().saved().rows_to_load(std::move(names));
+  }
+  void restore_rows(RankState&& state, const StateParts& parts) {
+    methods().saved().restore_rows(std::move(state), parts);
+  }
+  std::optional<Ranks> several_ranks() { return methods().saved().several_ranks(); }
+  void together_or_not(const char* call, c10::function_ref<void()> f) {
+    methods().saved().together_or_not(call, f);
   }
 
   std::unique_ptr<Methods> methods_;
@@ -205,6 +203,7 @@ template <class Model, class... Policies>
 struct AnyTrainer<Batch>::Implementation final : Methods {
   using Trained = Trainer<Model, Policies...>;
   Trained trainer;
+  detail::SavedTrainerOf<Trained> saved_trainer{trainer};
   explicit Implementation(Trained t) : trainer(std::move(t)) {}
 
   Report step(const Batch& batch) override { return trainer.step(batch); }
@@ -225,19 +224,10 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   }
   void update_bn(const BatchSource<Batch>& source) override { trainer.update_bn(source); }
   void end_epoch(const Epoch& epoch) override { trainer.end_epoch(epoch); }
-  StateDict state_view(const StateParts& parts) override { return trainer.state_view(parts); }
   void restore(const StateDict& state, const StateParts& parts) override {
     trainer.restore(state, parts);
   }
-  RankState rank_state(const StateParts& parts) override { return trainer.rank_state(parts); }
-  StateRows rows_to_load(const StateDict& names) override { return trainer.rows_to_load(names); }
-  void restore_rows(RankState state, const StateParts& parts) override {
-    trainer.restore_rows(std::move(state), parts);
-  }
-  std::optional<Ranks> several_ranks() override { return trainer.several_ranks(); }
-  void together_or_not(const char* call, const std::function<void()>& f) override {
-    trainer.together_or_not(call, f);
-  }
+  detail::SavedTrainer& saved() override { return saved_trainer; }
   std::string describe() override { return trainer.describe(); }
   std::int64_t steps() const override { return trainer.steps(); }
   std::int64_t world_size() const override { return trainer.world_size(); }
@@ -247,11 +237,8 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   StopWish agree_to_stop_now(StopWish wish) override { return trainer.agree_to_stop_now(wish); }
   Handle model() override { return detail::module_of(trainer.model()); }
   void set_position(std::optional<BatchPosition> at) override { trainer.set_position(at); }
-  void with_full_weights(const UseModel& use) override {
-    trainer.with_full_weights([&](auto& m) { use(detail::module_of(m)); });
-  }
-  void with_averaged_weights(const UseModel& use) override {
-    trainer.with_averaged_weights([&](auto& m) { use(detail::module_of(m)); });
+  void with_full_weights(const UseModel& use, const FullWeightOptions& options) override {
+    trainer.with_full_weights([&](auto& m) { use(detail::module_of(m)); }, options);
   }
   void replace_weights(const UseModel& use) override {
     trainer.replace_weights([&](auto& m) { use(detail::module_of(m)); });

@@ -4,7 +4,7 @@
 
 namespace ikebana {
 
-/// The fastest step whose peak is not above `bytes`: everything that a MemoryCounter of the process
+/// The fastest step whose peak is not above `limit`: everything that a MemoryCounter of the process
 /// counts, and the memory of the trainer that it does not count. The first step, and each with a
 /// larger batch, runs every unit as Checkpoint<Full> does and measures bytes and times of each
 /// unit, which takes about five more forwards. From then on each unit keeps its activations, is
@@ -14,21 +14,28 @@ namespace ikebana {
 /// Several ranks use one plan.
 template <std::int64_t N>
 struct Checkpoint<Budget<N>> {};
-/// Checkpoint<Budget> with the bytes as a value: Checkpoint<Budget<>>{.bytes = GiB(8)}.
+#pragma GCC diagnostic push  // or a constructor that the compiler makes warns of the field itself
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/// Checkpoint<Budget> with the limit as a value: Checkpoint<Budget<>>{.limit = GiB(8)}.
 template <>
 struct Checkpoint<Budget<Dynamic>> {
-  std::int64_t bytes = 0;  ///< the most in use in a step, 1 or more
+  std::int64_t limit = 0;  ///< the most bytes in use in a step, 1 or more
+  /// The former name of `limit`, which is removed in version 0.2. Throws BadValue if both are set.
+  [[deprecated("use limit")]] std::int64_t bytes = 0;
 };
 
-/// Checkpoint<Budget> for the activations of units alone: `bytes` limits what units keep from
+/// Checkpoint<Budget> for the activations of units alone: `limit` is for what units keep from
 /// forward to backward, their inputs included. The peak of a step is not limited.
 template <std::int64_t N>
 struct Checkpoint<ActivationBudget<N>> {};
-/// Checkpoint<ActivationBudget> with the bytes as a value.
+/// Checkpoint<ActivationBudget> with the limit as a value.
 template <>
 struct Checkpoint<ActivationBudget<Dynamic>> {
-  std::int64_t bytes = 0;  ///< of activations from forward to backward, 1 or more
+  std::int64_t limit = 0;  ///< the most bytes of activations from forward to backward, 1 or more
+  /// The former name of `limit`, which is removed in version 0.2. Throws BadValue if both are set.
+  [[deprecated("use limit")]] std::int64_t bytes = 0;
 };
+#pragma GCC diagnostic pop
 
 template <std::int64_t N>
 struct Mechanism<Checkpoint<Budget<N>>>

@@ -151,6 +151,12 @@ template <class O, class Where, class... What>
 struct in_backward<InBackward<O>, Offload<Where, What...>>
     : is<UpdatesBeforeArrival<InBackward<O>, Offload<Where, What...>>> {};
 
+/// True for `Without` of any axis.
+template <class Policy>
+inline constexpr bool is_without = false;
+template <class Axis>
+inline constexpr bool is_without<Without<Axis>> = true;
+
 /// Stage 3: says why a recipe cannot hold both `Policy` and `Later`.
 template <class Policy, class Later>
 consteval auto check_pair() {
@@ -159,8 +165,7 @@ consteval auto check_pair() {
   else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
     return is<typename first<typename in_backward<Policy, Later>::type,
                              typename in_backward<Later, Policy>::type>::type>{};
-  else if constexpr (detail::takes_many<Axis> && !std::is_same_v<Policy, Without<Axis>> &&
-                     !std::is_same_v<Later, Without<Axis>>)
+  else if constexpr (detail::takes_many<Axis> && !is_without<Policy> && !is_without<Later>)
     return is<Nothing>{};
   else return is<TwoPoliciesSet<Axis, Policy, Later>>{};
 }

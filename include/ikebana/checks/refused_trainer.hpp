@@ -60,7 +60,7 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   UnmatchedWeights load_weights(const std::filesystem::path&, const WeightOptions& = {});
   void save_weights(const std::filesystem::path&, const WeightOptions& = {});
   template <class F>
-  auto with_full_weights(F&& f) -> decltype(f(model()));
+  auto with_full_weights(F&& f, const FullWeightOptions& = {}) -> decltype(f(model()));
   template <class F>
   auto with_averaged_weights(F&& f) -> decltype(f(model()));
   template <class F>

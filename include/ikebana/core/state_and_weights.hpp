@@ -6,6 +6,7 @@
 #include <ikebana/ranks/together.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
+#include <ikebana/state/weights.hpp>
 #include <optional>
 
 namespace ikebana::detail {
@@ -42,14 +43,16 @@ decltype(auto) with_full_weights(Core& core, F&& f) {
     return core.parameters.with_full_weights([&]() -> decltype(auto) { return f(core.model); });
   });
 }
-/// Calls `f(model)` while all parameters are whole and have the values that are evaluated.
+/// Calls `f(model)` while all parameters are whole, and with `averaged` have the values that are
+/// evaluated.
 template <class Core, class F>
-decltype(auto) with_averaged_weights(Core& core, F&& f) {
+decltype(auto) with_full_weights(Core& core, F&& f, const FullWeightOptions& options) {
   if constexpr (is_null_mechanism<std::decay_t<decltype(core.mechanisms.average)>>) {
     return with_full_weights(core, f);
   } else {
+    if (!options.averaged) return with_full_weights(core, f);
     const BusyGuard busy(core.busy);
-    return together(core, "with_averaged_weights", [&]() -> decltype(auto) {
+    return together(core, "with_full_weights of averages", [&]() -> decltype(auto) {
       return core.around_evaluation([&]() -> decltype(auto) { return with_full_weights(core, f); });
     });
   }

@@ -28,7 +28,7 @@ class PlainMode {
 
 /// Call it in a `catch (...)`: throws BadSample with the message of the exception, which is nested
 /// in it.
-[[noreturn]] void throw_bad_sample(const std::string& what, LoaderPosition at);
+[[noreturn]] void throw_bad_sample(const std::string& what, BatchPosition at);
 
 /// Reads and collates batches. Holds no dataset: the loader's own and the workers' copies are read
 /// by the same functions.
@@ -44,7 +44,7 @@ class BatchFetcher {
   /// threads may call it at once if they may read their datasets at once. Throws soon after
   /// `reading.stop` is set.
   template <class Dataset>
-  auto batch(Dataset& dataset, LoaderPosition at, Reading& reading) const {
+  auto batch(Dataset& dataset, BatchPosition at, Reading& reading) const {
     PlainMode plain;
     const at::Tensor indices = order_.indices(at);
     if (indices.numel() != 0) return read(dataset, indices, at, reading);
@@ -55,12 +55,11 @@ class BatchFetcher {
   }
 
   /// Lists at most four indices of a batch, for an error message.
-  std::string some_indices(LoaderPosition at) const { return first_indices(order_.indices(at)); }
+  std::string some_indices(BatchPosition at) const { return first_indices(order_.indices(at)); }
 
  private:
   template <class Dataset>
-  auto read(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
-            Reading& reading) const {
+  auto read(Dataset& dataset, const at::Tensor& indices, BatchPosition at, Reading& reading) const {
     if constexpr (reads_samples<Dataset>) {
       return collate(read_samples(dataset, indices, at, reading), indices, at);
     } else {
@@ -70,7 +69,7 @@ class BatchFetcher {
     }
   }
   template <class Dataset>
-  auto read_samples(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
+  auto read_samples(Dataset& dataset, const at::Tensor& indices, BatchPosition at,
                     Reading& reading) const {
     bridge::OneThread one_thread;  // so that sums have the same bits in every thread
     std::vector<decltype(read_sample(dataset, 0, 0))> samples;
@@ -91,7 +90,7 @@ class BatchFetcher {
   }
 
   template <class Dataset>
-  auto read_at_once(Dataset& dataset, const at::Tensor& indices, LoaderPosition at) const {
+  auto read_at_once(Dataset& dataset, const at::Tensor& indices, BatchPosition at) const {
     try {
       return read_batch(dataset, indices,
                         key(seed_, at.epoch, RngStream::Batch, order_.number_of_part(at)));
@@ -101,7 +100,7 @@ class BatchFetcher {
   }
 
   template <class Sample>
-  auto collate(std::vector<Sample>&& samples, const at::Tensor& indices, LoaderPosition at) const {
+  auto collate(std::vector<Sample>&& samples, const at::Tensor& indices, BatchPosition at) const {
     try {
       return call_collate(collate_, std::move(samples), indices);
     } catch (const BadBatch&) {

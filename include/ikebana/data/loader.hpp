@@ -34,8 +34,8 @@ class DataLoader {
  public:
   /// The type of a batch, which the collate function or the dataset returns.
   using Batch = typename LoaderCore::Batch;
-  /// The type of `position()`.
-  using Position = LoaderPosition;
+  /// The former name of the type of `position()`, which is removed in version 0.2.
+  using Position [[deprecated("use BatchPosition")]] = BatchPosition;
   /// The section of its position in a saved state.
   static constexpr const char* state_name = "loader";
 
@@ -56,11 +56,11 @@ class DataLoader {
   /// The position counts batches that were delivered to a loop, not prefetched ones. In the body of
   /// a loop it is the position of the next batch, so a state that is saved there resumes with that
   /// batch.
-  Position position() const { return core_->position(); }
+  BatchPosition position() const { return core_->position(); }
   /// Sets the position at which the next loop begins. Costs nothing. At {epoch, size()}, the end of
   /// an epoch, the loop is empty. Leave a running loop after this call: its next batch is an error.
   /// Throws BadValue for a position that does not exist.
-  void seek(Position at) { core_->seek(at); }
+  void seek(BatchPosition at) { core_->seek(at); }
 
   /// The iterator of a range-based `for`. Holds the batch, which is destroyed when it is
   /// incremented.
@@ -108,7 +108,7 @@ class DataLoader {
   /// batch_size, shuffle, seed and drop_last. The numbers of workers and of ranks may differ.
   void state(Archive& archive) {
     const auto& order = core_->order();
-    Position at = position();
+    BatchPosition at = position();
     archive.number("epoch", at.epoch);
     archive.number("batch", at.batch);
     archive.constant("size", order.samples());

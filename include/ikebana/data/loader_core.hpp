@@ -56,7 +56,7 @@ concept loads = std::is_same_v<loader_diagnosis_t<Given, Collate>, refuse::Nothi
 
 template <class Dataset, class Collate>
 using loaded_batch_t = decltype(std::declval<const BatchFetcher<Collate>&>().batch(
-    std::declval<Dataset&>(), LoaderPosition(), std::declval<Reading&>()));
+    std::declval<Dataset&>(), BatchPosition(), std::declval<Reading&>()));
 
 template <class Given, class Collate>
 class LoaderCore {
@@ -93,8 +93,8 @@ class LoaderCore {
   const SampleOrder& order() const { return fetcher_.order(); }
   Dataset& dataset() { return dataset_of(given_); }
 
-  LoaderPosition position() const { return at_; }
-  void seek(LoaderPosition at) {
+  BatchPosition position() const { return at_; }
+  void seek(BatchPosition at) {
     if (at.epoch < 0 || at.batch < 0 || at.batch > order().batches())
       throw BadValue("DataLoader: there is no " + text(at) +
                      ". Name one that exists: epochs count from 0, and each has " +
@@ -128,7 +128,7 @@ class LoaderCore {
   void visit(F&& f) {
     struct Restore {
       LoaderCore& core;
-      LoaderPosition at = core.at_;
+      BatchPosition at = core.at_;
       std::uint64_t loop = core.loop_;
       ~Restore() { core.at_ = at, core.loop_ = loop; }
     } restore{*this};
@@ -145,11 +145,11 @@ class LoaderCore {
   Batch read() {
     if (options_.num_workers == 0) return fetch(dataset(), at_, own_);
     if (!workers_) start_workers();
-    return workers_->take(at_, options_.timeout, [this](LoaderPosition reads, std::int64_t sample) {
+    return workers_->take(at_, options_.timeout, [this](BatchPosition reads, std::int64_t sample) {
       throw_late(reads, sample);
     });
   }
-  Batch fetch(Dataset& dataset, LoaderPosition at, Reading& reading) {
+  Batch fetch(Dataset& dataset, BatchPosition at, Reading& reading) {
     Batch batch = fetcher_.batch(dataset, at, reading);
     if (pins_memory_) pin(batch);
     return batch;
@@ -159,7 +159,7 @@ class LoaderCore {
     if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
       for (std::size_t w = 1; w < workers; ++w)
         copies_.push_back(std::make_unique<Dataset>(dataset()));
-    auto fetch_by = [this](std::size_t worker, LoaderPosition at, Reading& reading) {
+    auto fetch_by = [this](std::size_t worker, BatchPosition at, Reading& reading) {
       const bool has_copy = worker > 0 && !copies_.empty();
       return this->fetch(has_copy ? *copies_[worker - 1] : dataset(), at, reading);
     };
@@ -187,7 +187,7 @@ class LoaderCore {
   }
   /// Throws BadSample. `reads` is the batch that a worker is reading, and `sample` the index, if
   /// there is one.
-  [[noreturn]] void throw_late(LoaderPosition reads, std::int64_t sample) const {
+  [[noreturn]] void throw_late(BatchPosition reads, std::int64_t sample) const {
     std::string what = "no worker has begun it";
     if (reads.batch >= 0)
       what = (sample != Reading::none ? "get(" + std::to_string(sample) + ")"
@@ -207,7 +207,7 @@ class LoaderCore {
   Given given_;
   bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
-  LoaderPosition at_;
+  BatchPosition at_;
   Reading own_;                                   // of the loop's own thread
   std::uint64_t loop_ = 0, last_loop_ = 0;        // the loop that may take batches; the newest loop
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first

@@ -1,6 +1,7 @@
 #pragma once
-// The options and the position of a DataLoader.
+// The options of a DataLoader.
 #include <cstdint>
+#include <ikebana/batch/position.hpp>
 #include <string>
 
 namespace ikebana {
@@ -29,14 +30,8 @@ struct DataLoaderOptions {
   std::int64_t rank = 0;          ///< index of this rank
 };
 
-/// A loader's position: `batch` batches of `epoch` were delivered, so `batch` is the index of the
-/// next.
-struct LoaderPosition {
-  std::int64_t epoch = 0;  ///< passes over the data that have ended
-  std::int64_t batch = 0;  ///< of this epoch that were delivered
-  /// Returns whether both are the same place.
-  bool operator==(const LoaderPosition&) const = default;
-};
+/// The former name of the type of a loader's position, which is removed in version 0.2.
+using LoaderPosition [[deprecated("use BatchPosition")]] = BatchPosition;
 
 namespace detail {
 
@@ -44,7 +39,7 @@ namespace detail {
 /// random numbers to each use.
 enum class RngStream : std::uint64_t { Order, Sample, Batch, Generator };
 
-std::string text(LoaderPosition at);
+std::string text(BatchPosition at);
 
 std::string seconds_text(double seconds);
 

@@ -15,15 +15,15 @@ class SampleOrder {
   std::int64_t batches() const;
 
   /// Returns a number that identifies this rank's part of a batch within an epoch.
-  std::int64_t number_of_part(LoaderPosition at) const;
+  std::int64_t number_of_part(BatchPosition at) const;
   /// Returns the indices of the samples that this rank reads of a batch, as a Long tensor. May be
   /// empty.
-  at::Tensor indices(LoaderPosition at) const;
+  at::Tensor indices(BatchPosition at) const;
   /// Returns the index of a batch's first sample, which some rank reads.
-  at::Tensor first_index(LoaderPosition at) const;
+  at::Tensor first_index(BatchPosition at) const;
 
  private:
-  at::Tensor indices(LoaderPosition at, std::int64_t begin, std::int64_t count) const;
+  at::Tensor indices(BatchPosition at, std::int64_t begin, std::int64_t count) const;
 
   std::int64_t samples_;
   DataLoaderOptions options_;

@@ -36,7 +36,7 @@ class Workers {
  public:
   /// Makes the batch at a position. The first argument is the worker's index. Throws soon if `stop`
   /// is set.
-  using Fetch = std::function<Batch(std::size_t, LoaderPosition, Reading&)>;
+  using Fetch = std::function<Batch(std::size_t, BatchPosition, Reading&)>;
 
   Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch, Fetch fetch)
       : batches_per_epoch_(batches_per_epoch),
@@ -79,7 +79,7 @@ class Workers {
   /// `seconds`, unless that is 0, it calls `late(at, sample)`, which throws, with what a worker is
   /// reading. Throws Error in a forked child, which does not have the threads.
   template <class Late>
-  Batch take(LoaderPosition at, double seconds, const Late& late) {
+  Batch take(BatchPosition at, double seconds, const Late& late) {
     if (is_inherited())
       throw Error(
           "DataLoader: its threads are those of the process that this one was forked from. Make a "
@@ -89,7 +89,7 @@ class Workers {
     Slot& slot = slot_of(at);
     if (!wait(lock, seconds, [&] { return slot.index() != 0; })) {
       const State* reader = reader_of(at);
-      const LoaderPosition read = reader ? reader->at : no_position;
+      const BatchPosition read = reader ? reader->at : no_position;
       const std::int64_t sample = reader ? reader->reading.sample.load() : Reading::none;
       drop();
       lock.unlock();
@@ -108,13 +108,13 @@ class Workers {
 
  private:
   using Slot = std::variant<std::monostate, Batch, std::exception_ptr>;
-  static constexpr LoaderPosition no_position{-1, -1};
+  static constexpr BatchPosition no_position{-1, -1};
   struct State {
-    LoaderPosition at = no_position;  // of the batch that the worker is reading; needs the mutex
+    BatchPosition at = no_position;  // of the batch that the worker is reading; needs the mutex
     Reading reading;
   };
 
-  Slot& slot_of(LoaderPosition at) {
+  Slot& slot_of(BatchPosition at) {
     return slots_[static_cast<std::size_t>(at.batch) % slots_.size()];
   }
   template <class Holds>
@@ -127,7 +127,7 @@ class Workers {
   }
   /// Returns the worker that reads the batch at a position; else one that reads another batch, for
   /// which this batch has to wait.
-  const State* reader_of(LoaderPosition at) const {
+  const State* reader_of(BatchPosition at) const {
     const State* other = nullptr;
     for (const State& state : states_) {
       if (state.at == at) return &state;
@@ -140,7 +140,7 @@ class Workers {
     next_to_take_ = no_position;
     next_to_fetch_ = batches_per_epoch_;
   }
-  void restart(LoaderPosition at) {
+  void restart(BatchPosition at) {
     ++restarts_;
     next_to_take_ = at;
     next_to_fetch_ = at.batch;
@@ -168,7 +168,7 @@ class Workers {
     while (true) {
       may_fetch_.wait(lock, [this] { return stop_ || may_fetch(); });
       if (stop_) return;
-      LoaderPosition at{next_to_take_.epoch, next_to_fetch_++};
+      BatchPosition at{next_to_take_.epoch, next_to_fetch_++};
       std::uint64_t restarts = restarts_;
       state.at = at;
       state.reading.begin(Reading::none);
@@ -181,7 +181,7 @@ class Workers {
     }
   }
   /// Returns the batch, or the exception that fetching it threw.
-  Slot try_fetch(std::size_t worker, LoaderPosition at) {
+  Slot try_fetch(std::size_t worker, BatchPosition at) {
     try {
       return Slot(std::in_place_index<1>, fetch_(worker, at, states_[worker].reading));
     } catch (...) {
@@ -196,7 +196,7 @@ class Workers {
   std::condition_variable may_fetch_, batch_fetched_;
   bool stop_ = false;
   std::vector<Slot> slots_;  // batch b of the epoch is in slot b modulo their number
-  LoaderPosition next_to_take_ = no_position;
+  BatchPosition next_to_take_ = no_position;
   std::int64_t next_to_fetch_;  // the first batch of next_to_take_.epoch that no worker has begun
   std::uint64_t restarts_ = 0;  // a batch begun before the last restart is dropped
   std::vector<State> states_;   // one per worker; never moved, since threads refer to them

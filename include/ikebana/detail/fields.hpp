@@ -34,6 +34,8 @@ constexpr std::size_t field_count() {
 template <class T>
 concept Fields = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>;
 
+#pragma GCC diagnostic push  // the program that names a deprecated field is warned, not this
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 /// Calls `f(field...)` with references to all fields of an aggregate, at most twelve.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& t, F&& f) {
@@ -61,6 +63,7 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
     return f(a, b, c, d, e, g, h, i, j, k, l, m); }
   // clang-format on
 }
+#pragma GCC diagnostic pop
 
 // Converts to no type but the base classes of T.
 template <class T>

@@ -71,4 +71,24 @@ struct layout {
 };
 }  // namespace axis
 
+// These axes have a null choice of their own. The other name of each is removed in version 0.2.
+template <>
+struct [[deprecated("use Capture<Off>")]] Without<axis::capture> {};
+template <>
+struct [[deprecated("use Shard<Off>")]] Without<axis::shard> {};
+template <>
+struct [[deprecated("use Offload<Off>")]] Without<axis::offload> {};
+template <>
+struct [[deprecated("use Checkpoint<Off>")]] Without<axis::checkpoint> {};
+template <>
+struct [[deprecated("use Precision<FP32>")]] Without<axis::precision> {};
+template <>
+struct [[deprecated("use Accumulate<1>")]] Without<axis::accumulate> {};
+template <>
+struct [[deprecated("use ConstantLR")]] Without<axis::schedule> {};
+template <>
+struct [[deprecated("use Freeze<Off>")]] Without<axis::freeze> {};
+template <>
+struct [[deprecated("use Layout<Off>")]] Without<axis::layout> {};
+
 }  // namespace ikebana

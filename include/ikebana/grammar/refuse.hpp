@@ -112,7 +112,7 @@ struct BudgetBelowOne {
   static_assert(possible<quoted<Policy> + " has a budget below 1 byte">,
                 "ikebana: the budget of a checkpoint policy is in bytes, and must be 1 or more. "
                 "Write e.g. Checkpoint<Budget<GiB(8)>>, or leave it open and give it as a value: "
-                "Checkpoint<Budget<>>{.bytes = GiB(8)}.");
+                "Checkpoint<Budget<>>{.limit = GiB(8)}.");
 };
 template <class Policy>
 struct NoRanksInCopy {

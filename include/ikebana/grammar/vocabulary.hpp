@@ -40,10 +40,10 @@ struct Segments;
 /// Choice of Checkpoint: the units of these types. `Checkpoint<Only<Block>>`.
 template <class... Units>
 struct Only;
-/// Choice of Checkpoint: a step takes at most N bytes. `Checkpoint<Budget<>>{.bytes = GiB(8)}`.
+/// Choice of Checkpoint: a step takes at most N bytes. `Checkpoint<Budget<>>{.limit = GiB(8)}`.
 template <std::int64_t N = Dynamic>
 struct Budget;
-/// Choice of Checkpoint: units keep at most N bytes. `Checkpoint<ActivationBudget<>>{.bytes =
+/// Choice of Checkpoint: units keep at most N bytes. `Checkpoint<ActivationBudget<>>{.limit =
 /// GiB(2)}`.
 template <std::int64_t N = Dynamic>
 struct ActivationBudget;

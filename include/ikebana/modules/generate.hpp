@@ -36,18 +36,21 @@ void check_sampling(const SamplingOptions& o);
 /// (top_p).
 at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {});
 
+#pragma GCC diagnostic push  // or a constructor that the compiler makes warns of the field itself
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 /// The options of `generate`, for choosing tokens and for its end.
 struct GenerateOptions {
   std::int64_t max_new_tokens = 20;  ///< for each row, 0 or more
   SamplingOptions sampling{};        ///< for choosing each token
-  /// The token that ends a row; the result is padded with it.
-  std::optional<std::int64_t> stop_token{};
-  /// More tokens that end a row, as `eos_token_id` does in Hugging Face's generate. A row that has
-  /// ended is padded with `stop_token`, or with the first of these.
+  /// One more token, before those of `stop_tokens`; removed in version 0.2.
+  [[deprecated("use stop_tokens")]] std::optional<std::int64_t> stop_token{};
+  /// The tokens that end a row, as `eos_token_id` does in Hugging Face's generate. A row that has
+  /// ended is padded with the first of them.
   std::vector<std::int64_t> stop_tokens{};
   /// Seed of the call's own generator; LibTorch's default generators are not used.
   std::uint64_t seed = 0;
 };
+#pragma GCC diagnostic pop
 
 }  // namespace ikebana::modules
 
@@ -79,8 +82,10 @@ class PromptRows {
   std::vector<std::int64_t> lengths_;
 };
 
+/// Returns the tokens that end a row, of which the first pads it.
+std::vector<std::int64_t> stops_of(const modules::GenerateOptions& o);
 /// Returns a Bool tensor that is true for tokens that end a row.
-at::Tensor is_stop(const at::Tensor& tokens, const modules::GenerateOptions& o);
+at::Tensor is_stop(const at::Tensor& tokens, const std::vector<std::int64_t>& stops);
 
 /// Chooses the next token of all rows, on the CPU, so that the same logits give the same tokens on
 /// every device.
@@ -94,8 +99,7 @@ class TokenSampler {
   bool all_ended() const { return stops() && ended_.all().item<bool>(); }
 
  private:
-  bool stops() const { return options_.stop_token || !options_.stop_tokens.empty(); }
-  std::int64_t padding() const;
+  bool stops() const { return !stop_tokens_.empty(); }
   /// Returns which rows (B, 1) end with the token of this column. A token of a prompt does not end
   /// a row, and if prompts differ in length, each row gets max_new_tokens after its own prompt.
   at::Tensor ended_by(const at::Tensor& token) const;
@@ -106,6 +110,7 @@ class TokenSampler {
 
   const PromptRows& prompts_;
   modules::GenerateOptions options_;
+  std::vector<std::int64_t> stop_tokens_;
   at::Generator generator_;
   at::Tensor ended_;
   std::int64_t column_ = 0;  // index of the column, from the prompts' `begin` on
@@ -151,7 +156,7 @@ std::vector<at::Tensor> generate_rows(Step&& step, const std::vector<at::Tensor>
   const PromptRows rows(prompts);
   if (options.max_new_tokens == 0) return prompts;
   const auto all = generate_with(step, rows, options);
-  const auto stops = is_stop(all, options).cpu();
+  const auto stops = is_stop(all, stops_of(options)).cpu();
   std::vector<at::Tensor> texts;
   for (std::size_t row = 0; row < prompts.size(); ++row) {
     const auto first = rows.lengths()[row];

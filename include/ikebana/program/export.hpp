@@ -101,7 +101,7 @@ ExportedProgram export_trainer(Trainer& trainer, const Example& example,
                                const std::filesystem::path& path, const ExportOptions& options,
                                Files& files) {
   ExportedProgram done;
-  trainer.with_averaged_weights([&](auto& model) {
+  auto write = [&](auto& model) {
     if (trainer.rank() != 0) return;
     auto& core = CoreOf<Trainer>::of(trainer);
     auto& m = core.mechanisms;
@@ -114,7 +114,8 @@ ExportedProgram export_trainer(Trainer& trainer, const Example& example,
     const BF16Parameters low(m.precision, *core.units.units()[0].module);
     done = in_precision(
         m.precision, [&] { return export_model(model, placed, path, options, files, laid_out); });
-  });
+  };
+  trainer.with_full_weights(write, {.averaged = true});
   return done;
 }
 
@@ -168,9 +169,11 @@ void export_program(Model&& model, const std::filesystem::path& path,
                     Files& files = system_files()) {
   detail::check_path(path, "export_program");
   if constexpr (detail::made_from<std::remove_cvref_t<Model>, Trainer>)
-    model.with_averaged_weights([&](auto& trained) {
-      if (model.rank() == 0) trained->write_program(path, files);
-    });
+    model.with_full_weights(
+        [&](auto& trained) {
+          if (model.rank() == 0) trained->write_program(path, files);
+        },
+        {.averaged = true});
   else if constexpr (requires { model.write_program(path, files); })
     model.write_program(path, files);
   else model->write_program(path, files);

@@ -30,7 +30,7 @@ class SaveAndLoad {
   /// For a state that does not fit, `restore` throws BadState with every mismatch and changes
   /// nothing.
   StateDict state(const StateParts& parts = {}) {
-    StateDict dict = self().state_view(parts);
+    StateDict dict = detail::SavedTrainerOf<Self>(self()).tensors(parts);
     for (auto& [name, tensor] : dict) tensor = tensor.clone();
     return dict;
   }
@@ -66,7 +66,8 @@ class SaveAndLoad {
     detail::SavedTrainerOf<Self> trainer(self());
     detail::load_saved_state(trainer, saver_.get(), path, parts);
   }
-  /// Returns the metadata of a saved state.
+  /// Returns the metadata that `save` writes, for a program that writes a state itself:
+  /// `save_tensors(path, trainer.state(), trainer.metadata())`.
   Metadata metadata() {
     detail::SavedTrainerOf<Self> trainer(self());
     return detail::metadata_of(trainer);
@@ -89,8 +90,19 @@ class SaveAndLoad {
     auto save = [&](auto& model) {
       if (self().rank() == 0) ikebana::save_weights(model, path, options);
     };
-    if (options.averaged) self().with_averaged_weights(save);
-    else self().with_full_weights(save);
+    self().with_full_weights(save, {.averaged = options.averaged});
+  }
+
+  // The former names below are removed in version 0.2.
+  /// Calls `with_full_weights(f, {.averaged = true})`.
+  template <class F>
+  [[deprecated("use with_full_weights(f, {.averaged = true})")]] decltype(auto)
+  with_averaged_weights(F&& f) {
+    return self().with_full_weights(std::forward<F>(f), {.averaged = true});
+  }
+  /// Returns the tensors that `state` copies, without copies: valid until the next step.
+  [[deprecated("use state")]] StateDict state_view(const StateParts& parts = {}) {
+    return detail::SavedTrainerOf<Self>(self()).tensors(parts);
   }
 
  private:

@@ -13,16 +13,24 @@ inline constexpr bool runs_on_one_rank = [] {
   else return false;
 }();
 
-/// Refers to a trainer. Each method calls the trainer's method of the same name.
+/// Refers to a trainer. Each method calls the trainer's method of the same name. All but the first
+/// two are private there, because no program calls them.
 class SavedTrainer {
  public:
   virtual std::int64_t steps() const = 0;
   virtual std::string describe() = 0;
+  /// Returns the tensors of a state without copies: valid until the next step.
+  virtual StateDict tensors(const StateParts& parts) = 0;
+  /// Returns the same for a state in files, with the rows that this rank has.
   virtual RankState rank_state(const StateParts& parts) = 0;
+  /// Restores a state from files on all ranks, or throws on all of them.
   virtual void restore_rows(RankState&& state, const StateParts& parts) = 0;
-  // Calls on several ranks. On one rank the last two are not called.
+  /// Returns the ranks, if there are several.
   virtual std::optional<Ranks> several_ranks() = 0;
+  /// Returns the rows that this rank loads of a state's tensors. It loads all rows of a tensor that
+  /// is not named. Not called on one rank.
   virtual StateRows rows_to_load(StateDict names) = 0;
+  /// Calls `f`, which ends in all_or_none, in a call of all ranks. Not called on one rank.
   virtual void together_or_not(const char* call, c10::function_ref<void()> f) = 0;
 
  protected:
@@ -39,6 +47,7 @@ class SavedTrainerOf : public Base {
   explicit SavedTrainerOf(Trainer& trainer) : trainer_(trainer) {}
   std::int64_t steps() const final { return trainer_.steps(); }
   std::string describe() final { return trainer_.describe(); }
+  StateDict tensors(const StateParts& parts) final { return trainer_.tensors(parts); }
   RankState rank_state(const StateParts& parts) final { return trainer_.rank_state(parts); }
   void restore_rows(RankState&& state, const StateParts& parts) final {
     trainer_.restore_rows(std::move(state), parts);

@@ -9,6 +9,12 @@ namespace ikebana {
 template <class Part>
 concept KeepsState = requires(Part& part, Archive& archive) { part.state(archive); };
 
+namespace detail {
+
+struct IgnoredParts;
+
+}  // namespace detail
+
 /// A list of objects that are saved beside the trainer, such as a DataLoader: any objects with
 /// `state(Archive&)`. The names of a part begin with `ikebana.parts.` and its `state_name`, or the
 /// name of its type if it has no `state_name`.
@@ -36,10 +42,11 @@ class StateParts {
   bool empty() const { return parts_.empty(); }
   /// Saves, checks or loads the parts, each in its own section.
   void state(Archive& archive) const;
-  /// Returns a list without parts, with which the parts of a saved state are not loaded.
-  static StateParts ignored();
+  /// Returns `ignore_parts`; removed in version 0.2.
+  [[deprecated("use ignore_parts")]] static StateParts ignored();
 
  private:
+  friend struct detail::IgnoredParts;
   using Visit = std::function<void(Archive&)>;
   void add(std::string name, Visit visit);
 
@@ -47,9 +54,18 @@ class StateParts {
   bool ignores_others_ = false;
 };
 
+namespace detail {
+
+/// Makes a list without parts, with which the parts of a saved state are not loaded.
+struct IgnoredParts {
+  static StateParts make();
+};
+
+}  // namespace detail
+
 /// `trainer.load("run/best.safetensors", ignore_parts)` loads the trainer alone, without the data's
 /// position and anything else that was saved beside it.
-inline const StateParts ignore_parts = StateParts::ignored();
+inline const StateParts ignore_parts = detail::IgnoredParts::make();
 
 }  // namespace ikebana
 

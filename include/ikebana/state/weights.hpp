@@ -57,6 +57,13 @@ struct WeightOptions {
   bool averaged = true;
 };
 
+/// Options of a trainer's `with_full_weights`.
+struct FullWeightOptions {
+  /// If a recipe averages the weights, true gives the average, which `evaluate` uses, for reading;
+  /// false gives the trained weights.
+  bool averaged = false;
+};
+
 /// The names of weights that only the model has (missing), that only the file has (unexpected), and
 /// that were not compared (skipped).
 struct UnmatchedWeights {

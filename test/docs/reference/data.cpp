@@ -27,11 +27,11 @@ TEST_CASE("reference: a loader of tensors in memory") {
   // end
   CHECK((trainer.steps() == 8 && loader.size() == 4));
 
-  // example: LoaderPosition
-  LoaderPosition here = loader.position();  // {.epoch = 2, .batch = 0}
-  loader.seek({.epoch = 0, .batch = 3});    // the next loop gives the last batch of epoch 0
+  // example: DataLoader::position, DataLoader::seek
+  BatchPosition here = loader.position();  // {.epoch = 2, .batch = 0}
+  loader.seek({.epoch = 0, .batch = 3});   // the next loop gives the last batch of epoch 0
   // end
-  CHECK((here == LoaderPosition{.epoch = 2, .batch = 0} && loader.position().batch == 3));
+  CHECK((here == BatchPosition{.epoch = 2, .batch = 0} && loader.position().batch == 3));
 }
 
 TEST_CASE("reference: a dataset of your own") {

@@ -121,15 +121,15 @@ TEST_CASE_FIXTURE(Small, "reference: checkpoints within a budget") {
   {
     // example: Checkpoint<Budget<N>>, Budget, GiB
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
-                    Checkpoint<Budget<>>{.bytes = GiB(8)}};
+                    Checkpoint<Budget<>>{.limit = GiB(8)}};
     // end
-    CHECK(trainer.get<Checkpoint<Budget<>>>().bytes == std::int64_t{8} << 30);
+    CHECK(trainer.get<Checkpoint<Budget<>>>().limit == std::int64_t{8} << 30);
   }
   {
     // example: Checkpoint<ActivationBudget<N>>, ActivationBudget, MiB, KiB
-    Checkpoint<ActivationBudget<>> of_activations{.bytes = MiB(512) + KiB(64)};
+    Checkpoint<ActivationBudget<>> of_activations{.limit = MiB(512) + KiB(64)};
     // end
-    CHECK(of_activations.bytes == 536936448);
+    CHECK(of_activations.limit == 536936448);
   }
 }
 

@@ -52,6 +52,11 @@ TEST_CASE("reference: states") {
   bool has_moment = state.count("ikebana.AdamW.0.weight.exp_avg") == 1;
   // end
   CHECK((weight.size(0) == 16 && has_moment));
+
+  // example: Trainer::metadata
+  save_tensors(path, state, trainer.metadata());  // writes what `save` writes
+  trainer.load(path);
+  // end
   std::filesystem::remove(path);
 }
 

@@ -49,11 +49,10 @@ TEST_CASE("reference: what a trainer does besides steps") {
   // end
   CHECK(trainer.state().at("0.weight").equal(before.at("0.weight")));
 
-  // example: Trainer::with_averaged_weights
-  trainer.with_averaged_weights([](const nn::Sequential& model) {
-    at::Tensor averaged = model->parameters()[0];  // write it, export it
-    CHECK(averaged.size(0) == 16);
-  });
+  // example: Trainer::with_full_weights, FullWeightOptions
+  auto use = [](const nn::Sequential& model) { CHECK(model->parameters()[0].size(0) == 16); };
+  trainer.with_full_weights(use);                      // the weights that are trained
+  trainer.with_full_weights(use, {.averaged = true});  // the weights that `evaluate` uses
   // end
 
   // example: Trainer::restore_model

@@ -29,7 +29,8 @@ Model with_values(Model model, const Tensors& values) {
 }
 template <class Trainer>
 Tensors averaged_of(Trainer& trainer) {
-  return trainer.with_averaged_weights([](auto& model) { return values_of(model); });
+  return trainer.with_full_weights([](auto& model) { return values_of(model); },
+                                   {.averaged = true});
 }
 
 TEST_CASE("EMA: equals a loop in double precision, and the first update copies") {
@@ -86,9 +87,11 @@ TEST_CASE("EMA: an exception in an evaluation restores the trained weights") {
   bad.input = bad.input.narrow(1, 0, 2);
   const StateDict state = trainer.state();
   CHECK_THROWS_AS(trainer.evaluate(std::vector{good, bad}), Error);
-  CHECK_THROWS_AS(trainer.with_averaged_weights([](auto&) -> int { throw std::exception(); }),
-                  std::exception);
-  CHECK_THROWS_AS(trainer.with_averaged_weights([&](auto&) { trainer.step(good); }), Error);
+  CHECK_THROWS_AS(
+      trainer.with_full_weights([](auto&) -> int { throw std::exception(); }, {.averaged = true}),
+      std::exception);
+  CHECK_THROWS_AS(trainer.with_full_weights([&](auto&) { trainer.step(good); }, {.averaged = true}),
+                  Error);
   CHECK(same_state(trainer.state(), state));
 }
 
@@ -98,10 +101,12 @@ TEST_CASE("EMA: aliases of a weight see the average in evaluation, and older gra
   for (const auto& batch : data()) trainer.step(batch);
   at::Tensor weight = model->parameters()[0], alias = weight.detach().t();
   at::Tensor graph = (weight * weight).sum();
-  trainer.with_averaged_weights([&](auto&) {
-    CHECK(same_bits(alias, weight.t()));
-    CHECK(same_bits(weight, trainer.template mechanism<EMA>().averages()[0]) == false);
-  });
+  trainer.with_full_weights(
+      [&](auto&) {
+        CHECK(same_bits(alias, weight.t()));
+        CHECK(same_bits(weight, trainer.template mechanism<EMA>().averages()[0]) == false);
+      },
+      {.averaged = true});
   graph.backward();
   CHECK(same_bits(weight.grad(), weight.detach() * 2));
 }

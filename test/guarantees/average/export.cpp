@@ -23,7 +23,8 @@ StateDict weights_of(torch::nn::Module& model) {
 /// Returns the weights that a trainer evaluates, and the weights that it trains.
 template <class T>
 StateDict averaged(T& trainer) {
-  return trainer.with_averaged_weights([](auto& model) { return weights_of(*model); });
+  return trainer.with_full_weights([](auto& model) { return weights_of(*model); },
+                                   {.averaged = true});
 }
 template <class T>
 StateDict trained_weights(T& trainer) {
@@ -64,8 +65,8 @@ TEST_CASE("EMA: save_weights writes what evaluate uses, or by a value what is tr
     CHECK_FALSE(same_state(averaged(trainer), trained_weights(trainer)));
     CHECK(loss_of(path) == trainer.evaluate(data()).loss);
     CHECK_THROWS_AS(trainer.save_weights(folder / "none" / "weights"), FileFailed);
-    trainer.with_averaged_weights(
-        [&](auto&) { CHECK_THROWS_AS(trainer.save_weights(path), Error); });
+    trainer.with_full_weights([&](auto&) { CHECK_THROWS_AS(trainer.save_weights(path), Error); },
+                              {.averaged = true});
     CHECK(same_state(trainer.state(), state));
   }
 }
@@ -129,8 +130,9 @@ void starts_anew(Policies... policies) {
   const StateDict before = trainer.state();
   CHECK_THROWS_AS(trainer.load_weights(folder / "bad"), BadState);
   CHECK_THROWS_AS(trainer.load_weights(folder / "none"), FileFailed);
-  trainer.with_averaged_weights(
-      [&](auto&) { CHECK_THROWS_AS(trainer.load_weights(folder / "weights"), Error); });
+  trainer.with_full_weights(
+      [&](auto&) { CHECK_THROWS_AS(trainer.load_weights(folder / "weights"), Error); },
+      {.averaged = true});
   CHECK(same_state(trainer.state(), before));
 
   trainer.load_weights(folder / "weights"), fresh.load_weights(folder / "weights");
@@ -164,7 +166,8 @@ TEST_CASE("EMA: an AnyTrainer exports and loads as its trainer does; without EMA
   CHECK(same_state(load_tensors(path).tensors, average));
   CHECK(same_state(load_tensors(raw).tensors, weights));
   any.load_weights(raw);
-  any.with_averaged_weights([&](auto& model) { CHECK(same_state(weights_of(*model), weights)); });
+  any.with_full_weights([&](auto& model) { CHECK(same_state(weights_of(*model), weights)); },
+                        {.averaged = true});
   any.replace_weights([](auto& model) { model->to(at::kFloat); });
   Trainer plain{net(), CrossEntropyLoss{}};
   plain.load_weights(path);

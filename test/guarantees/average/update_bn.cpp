@@ -58,11 +58,13 @@ Tensors statistics_of(Net& model) {
 }
 template <class Trainer>
 Tensors averaged_weights(Trainer& trainer) {
-  return trainer.with_averaged_weights([](auto& model) { return parameters_of(model); });
+  return trainer.with_full_weights([](auto& model) { return parameters_of(model); },
+                                   {.averaged = true});
 }
 template <class Trainer>
 Tensors averaged_statistics(Trainer& trainer) {
-  return trainer.with_averaged_weights([](auto& model) { return statistics_of(model); });
+  return trainer.with_full_weights([](auto& model) { return statistics_of(model); },
+                                   {.averaged = true});
 }
 template <class Trainer>
 void update(Trainer& trainer, const std::vector<Rows>& loader) {
@@ -179,8 +181,9 @@ TEST_CASE("update_bn: SyncBatchNorm is one, and 16-bit statistics are kept, too"
   Trainer trainer{sync, CrossEntropyLoss{}, SWA{}};
   trainer.step(batches[0]);
   trainer.update_bn(batches);
-  trainer.with_averaged_weights(
-      [](auto& model) { CHECK(model->buffers().back().template item<int>() == 6); });
+  trainer.with_full_weights(
+      [](auto& model) { CHECK(model->buffers().back().template item<int>() == 6); },
+      {.averaged = true});
 
   auto halves = batches;
   for (Rows& batch : halves) batch.input = batch.input.to(at::kBFloat16);

@@ -21,8 +21,9 @@ TEST_CASE("EMA: 16-bit weights have an FP32 average, which a decay near 1 still 
   CHECK((average.scalar_type() == at::kFloat));
   CHECK(largest_difference(average, expected) < 1e-6);
   auto before = trainer.state();
-  at::Tensor shown = trainer.with_averaged_weights(
-      [](auto& whole) { return whole->parameters()[0].detach().to(at::kFloat).clone(); });
+  at::Tensor shown = trainer.with_full_weights(
+      [](auto& whole) { return whole->parameters()[0].detach().to(at::kFloat).clone(); },
+      {.averaged = true});
   CHECK(test::same_bits(shown.to(at::kBFloat16), average.to(at::kBFloat16)));
   CHECK(same_state(trainer.state(), before));
   Trainer again{net(), MSELoss{}, SGD{.lr = 0.1}, Word{}, EMA{.decay = 0.999}};
@@ -74,11 +75,13 @@ TEST_CASE("EMA: with use_buffers, sparse and expanded buffers are the model's ow
     trainer.step(Rows{torch::ones({2, 4}), torch::ones({2, 8})});
   }
   auto state = trainer.state();
-  trainer.with_averaged_weights([&](auto&) {
-    CHECK(test::same_bits(graph.to_dense(), torch::eye(3) * 8));
-    CHECK(test::same_bits(ones, torch::ones({4})));
-    CHECK(mean.item<double>() == 2.25);
-  });
+  trainer.with_full_weights(
+      [&](auto&) {
+        CHECK(test::same_bits(graph.to_dense(), torch::eye(3) * 8));
+        CHECK(test::same_bits(ones, torch::ones({4})));
+        CHECK(mean.item<double>() == 2.25);
+      },
+      {.averaged = true});
   graph.zero_(), mean.zero_();
   trainer.restore(state);
   CHECK(trainer.state().at("mean").item<double>() == 2.25);

@@ -11,7 +11,7 @@ namespace guarantees::budget {
 template <class Model, class... Policies>
 Trace by_mixtures(Model model, const std::vector<Rows>& batches, std::map<Choice, int>& used) {
   Trainer<Model, SGD, Word, Policies...> trainer(model, SGD{.lr = 0.01, .momentum = 0.5},
-                                                 Word{.bytes = GiB(1)});
+                                                 Word{.limit = GiB(1)});
   auto& mechanism = trainer.template mechanism<Word>();
   torch::manual_seed(11);
   Trace trace;
@@ -53,7 +53,7 @@ TEST_CASE("budget: no plan changes a bit, whatever a unit does") {
 
 TEST_CASE("budget: each unit is computed as often as the plan says, kept products once") {
   Bench model = chain(8);
-  Trainer<Bench, SGD, Word> trainer(model, Word{.bytes = GiB(1)});
+  Trainer<Bench, SGD, Word> trainer(model, Word{.limit = GiB(1)});
   auto& mechanism = trainer.mechanism<Word>();
   for (int i = 0; i < 2; ++i) trainer.step(rows());
   CHECK((mechanism.planned().plan == Plan(8, Keep)));
@@ -76,7 +76,7 @@ TEST_CASE("budget: each unit is computed as often as the plan says, kept product
 
 TEST_CASE("budget: larger batches are measured anew, smaller ones use the plan that there is") {
   Bench model = chain(4);
-  Trainer<Bench, SGD, Word> trainer(model, Word{.bytes = GiB(1)});
+  Trainer<Bench, SGD, Word> trainer(model, Word{.limit = GiB(1)});
   auto recomputes = [&](auto batch) {
     for (auto& work : model->works) work->begun = 0;
     trainer.step(batch);
@@ -96,21 +96,21 @@ TEST_CASE("budget: larger batches are measured anew, smaller ones use the plan t
 }
 
 TEST_CASE("budget: where the plan for larger batches needs too much, smaller ones are measured") {
-  Trainer<Bench, SGD, Word> trainer(chain(4), Word{.bytes = GiB(1)});
+  Trainer<Bench, SGD, Word> trainer(chain(4), Word{.limit = GiB(1)});
   auto& mechanism = trainer.mechanism<Word>();
   for (int i = 0; i < 2; ++i) trainer.step(rows());
-  trainer.get<Word>().bytes = smallest_budget(mechanism.planned().planned) / 2;
+  trainer.get<Word>().limit = smallest_budget(mechanism.planned().planned) / 2;
   CHECK(test::contains(test::message_of<OutOfMemory>([&] { trainer.step(rows()); }), "at least"));
   for (int i = 0; i < 2; ++i) trainer.step(rows(256));
   CHECK((mechanism.planned().plan == Plan(4, Keep)));
 }
 
 TEST_CASE("budget: the description has the plan, and what it needs") {
-  Trainer<Bench, SGD, Word> trainer(chain(4), Word{.bytes = GiB(1)});
-  CHECK(test::contains(trainer.describe(), "{bytes=1073741824}"));
+  Trainer<Bench, SGD, Word> trainer(chain(4), Word{.limit = GiB(1)});
+  CHECK(test::contains(trainer.describe(), "{limit=1073741824}"));
   for (int i = 0; i < 3; ++i) trainer.step(rows());
   const std::string text = trainer.describe();
-  CHECK(test::contains(text, "{bytes=1073741824; Keep 0-3; peak "));
+  CHECK(test::contains(text, "{limit=1073741824; Keep 0-3; peak "));
   CHECK(test::contains(text, ", recomputes 0 ms of "));
 }
 

@@ -7,7 +7,7 @@
 namespace guarantees::budget {
 
 TEST_CASE("budget: over twenty budgets no planned step exceeds its own, and peaks are predicted") {
-  Trainer<Bench, AdamW, Word, Observe<Memory>> trainer(chain(8), Word{.bytes = GiB(1)});
+  Trainer<Bench, AdamW, Word, Observe<Memory>> trainer(chain(8), Word{.limit = GiB(1)});
   auto& mechanism = trainer.mechanism<Word>();
   const at::Tensor input = rows();
   for (int i = 0; i < 2; ++i) trainer.step(input);
@@ -17,7 +17,7 @@ TEST_CASE("budget: over twenty budgets no planned step exceeds its own, and peak
   std::map<Choice, int> used;
   for (std::int64_t b = 0; b < 20; ++b) {
     const std::int64_t bytes = low + (high - low) * b / 19;
-    trainer.get<Word>().bytes = bytes;
+    trainer.get<Word>().limit = bytes;
     const std::int64_t measured = *trainer.step(input).peak_bytes;
     const auto& planned = mechanism.planned();
     CAPTURE(ikebana::detail::plan_text(planned.plan));
@@ -43,7 +43,7 @@ TEST_CASE("budget: over twenty budgets no planned step exceeds its own, and peak
 template <class... Policies>
 double sweep(Kind kind, std::int64_t rows_of_each) {
   auto model = seeded([&] { return Zoo(kind); });
-  Trainer<Zoo, AdamW, Word, Observe<Memory>, Policies...> trainer(model, Word{.bytes = GiB(1)});
+  Trainer<Zoo, AdamW, Word, Observe<Memory>, Policies...> trainer(model, Word{.limit = GiB(1)});
   auto& mechanism = trainer.template mechanism<Word>();
   const Rows batch = class_batches(1, rows_of_each, width, classes)[0];
   for (int i = 0; i < 2; ++i) trainer.step(batch);
@@ -52,7 +52,7 @@ double sweep(Kind kind, std::int64_t rows_of_each) {
   double largest = 0;
   for (std::int64_t b = 0; b < 20; ++b) {
     const std::int64_t bytes = low + (high - low) * b / 19;
-    trainer.template get<Word>().bytes = bytes;
+    trainer.template get<Word>().limit = bytes;
     const std::int64_t measured = *trainer.step(batch).peak_bytes;
     CHECK(measured <= bytes);
     largest = std::max(largest, static_cast<double>(mechanism.planned().predicted.peak) /
@@ -76,26 +76,26 @@ std::int64_t least_of(const std::string& text) {
 }
 
 TEST_CASE("budget: where no plan is within it, the error has the smallest that would do") {
-  Trainer<Bench, AdamW, Word> trainer(chain(8), Word{.bytes = GiB(1)});
+  Trainer<Bench, AdamW, Word> trainer(chain(8), Word{.limit = GiB(1)});
   const at::Tensor input = rows();
   for (int i = 0; i < 2; ++i) trainer.step(input);
   const Tensors before = parameters_of(trainer.model());
   auto refusal = [&](std::int64_t bytes) {
-    trainer.get<Word>().bytes = bytes;
+    trainer.get<Word>().limit = bytes;
     return test::message_of<OutOfMemory>([&] { trainer.step(input); });
   };
   refusal(1000);  // what a step keeps after it is undone is there from now on
   const std::string text = refusal(1000);
-  CHECK(test::contains(text, "Checkpoint<Budget>: bytes is 1000 bytes, and a step with"));
+  CHECK(test::contains(text, "Checkpoint<Budget>: limit is 1000 bytes, and a step with"));
   const std::int64_t low = least_of(text);
   CHECK(test::contains(refusal(low - 1), "needs at least " + std::to_string(low) + " bytes"));
   CHECK(test::same_bits(parameters_of(trainer.model()), before));
   CHECK(trainer.steps() == 2);
   CHECK(refusal(low) == "");
   CHECK(trainer.steps() == 3);
-  trainer.get<Word>().bytes = 0;
+  trainer.get<Word>().limit = 0;
   CHECK(test::contains(test::message_of<BadValue>([&] { trainer.step(input); }),
-                       "Checkpoint<Budget<>>: bytes is 0; it must be 1 or more"));
+                       "Checkpoint<Budget<>>: limit is 0; it must be 1 or more"));
 }
 
 /// Every other unit computes 200 operators more, and keeps one tensor more.
@@ -116,7 +116,7 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
   Bench model = uneven_chain();
   const at::Tensor input = rows();
   const std::int64_t bytes = counter.now() + 3 * static_cast<std::int64_t>(input.nbytes());
-  Trainer<Bench, AdamW, Word> trainer(model, Word{.bytes = bytes});
+  Trainer<Bench, AdamW, Word> trainer(model, Word{.limit = bytes});
   const Tensors before = parameters_of(trainer.model());
   counter.reset_peak();
   const std::string text = test::message_of<OutOfMemory>([&] { trainer.step(input); });
@@ -125,7 +125,7 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
   const std::int64_t low = least_of(text);  // found on tensors without memory
   CHECK(low > bytes);
 
-  trainer.get<Word>().bytes = low + KiB(1);
+  trainer.get<Word>().limit = low + KiB(1);
   const auto& mechanism = trainer.mechanism<Word>();
   auto step = [&] {
     counter.reset_peak();
@@ -161,10 +161,10 @@ void check_smallest() {
   for (int i = 0; i < 4; ++i) means.push_back(plain.step(input).mean());
   Bench model = chain(8);
   bridge::MemoryCounter counter(at::kCPU);
-  Trainer<Bench, AdamW, Word, Policies...> trainer(model, Word{.bytes = counter.now() + KiB(64)});
+  Trainer<Bench, AdamW, Word, Policies...> trainer(model, Word{.limit = counter.now() + KiB(64)});
   const std::int64_t low =
       least_of(test::message_of<OutOfMemory>([&] { trainer.step(input); })) + KiB(1);
-  trainer.template get<Word>().bytes = low;
+  trainer.template get<Word>().limit = low;
   for (std::size_t i = 0; i < means.size(); ++i) {
     counter.reset_peak();
     CHECK(test::same_bits(trainer.step(input).mean(), means[i]));
@@ -200,11 +200,11 @@ TORCH_MODULE(Reading);
 TEST_CASE("budget: where a model reads values, the smallest budget is not known") {
   bridge::MemoryCounter counter(at::kCPU);
   const at::Tensor input = at::zeros({64, 64});
-  Trainer<Reading, SGD, Word> trainer(Reading(), Word{.bytes = counter.now() + MiB(1)});
+  Trainer<Reading, SGD, Word> trainer(Reading(), Word{.limit = counter.now() + MiB(1)});
   const bridge::MemoryLimit limit(counter.now() + KiB(8));
   const std::string text = test::message_of<OutOfMemory>([&] { trainer.step(input); });
   CHECK(test::contains(text, "the limit of this process is"));  // a smaller one, not the budget's
-  trainer.get<Word>().bytes = counter.now() + KiB(4);
+  trainer.get<Word>().limit = counter.now() + KiB(4);
   CHECK(test::contains(test::message_of<OutOfMemory>([&] { trainer.step(input); }),
                        "needs more, even where every unit is recomputed by itself"));
 }
@@ -216,7 +216,7 @@ TEST_CASE(
   using Recipe = Trainer<Bench, AdamW, Word, Accumulate<Fit<>>>;
   Bench model = chain(8);
   const std::int64_t bytes = counter.now() + 5 * static_cast<std::int64_t>(input.nbytes());
-  Recipe trainer(model, Word{.bytes = bytes}, Accumulate<Fit<>>{.max = 64, .limit = bytes});
+  Recipe trainer(model, Word{.limit = bytes}, Accumulate<Fit<>>{.max = 64, .limit = bytes});
   std::int64_t microbatches = 0;
   for (int step = 0; step < 3; ++step) {
     counter.reset_peak();
@@ -250,7 +250,7 @@ struct HoldingImpl : torch::nn::Module {
 TORCH_MODULE(Holding);
 TEST_CASE("budget: a segment frees no input that the model keeps") {
   auto freed = [](auto model) {
-    Trainer<decltype(model), SGD, Word> trainer(model, Word{.bytes = GiB(1)});
+    Trainer<decltype(model), SGD, Word> trainer(model, Word{.limit = GiB(1)});
     for (int i = 0; i < 2; ++i) trainer.step(rows());
     std::vector<std::int64_t> all;
     for (const auto& unit : trainer.template mechanism<Word>().planned().planned.units)
@@ -264,7 +264,7 @@ TEST_CASE("budget: a segment frees no input that the model keeps") {
 
 TEST_CASE("budget: activations alone are limited by ActivationBudget") {
   using Kept = Checkpoint<ActivationBudget<>>;
-  Trainer<Bench, SGD, Kept> trainer(chain(8), Kept{.bytes = GiB(1)});
+  Trainer<Bench, SGD, Kept> trainer(chain(8), Kept{.limit = GiB(1)});
   auto& mechanism = trainer.mechanism<Kept>();
   const at::Tensor input = rows();
   const auto one = static_cast<std::int64_t>(input.nbytes());
@@ -274,13 +274,13 @@ TEST_CASE("budget: activations alone are limited by ActivationBudget") {
   CHECK(mechanism.planned().inputs == 8 * one);
   std::int64_t time = 0;
   for (const std::int64_t bytes : {40 * one, 20 * one, 8 * one, 4 * one, 2 * one}) {
-    trainer.get<Kept>().bytes = bytes;
+    trainer.get<Kept>().limit = bytes;
     trainer.step(input);
     CHECK(mechanism.planned().predicted.peak <= bytes);
     CHECK(mechanism.planned().predicted.time >= time);
     time = mechanism.planned().predicted.time;
   }
-  trainer.get<Kept>().bytes = 2 * one - 1;
+  trainer.get<Kept>().limit = 2 * one - 1;
   CHECK(test::contains(test::message_of<OutOfMemory>([&] { trainer.step(input); }),
                        "needs at least " + std::to_string(2 * one) + " bytes"));
 }

@@ -91,8 +91,8 @@ TEST_CASE("undefined arguments: every checkpoint passes them through, with the s
   same("Every", Checkpoint<Every<2>>{});
   same("Segments", Checkpoint<Segments<2>>{});
   same("Only", Checkpoint<Only<Block>>{});
-  same("Budget", Checkpoint<Budget<>>{.bytes = std::int64_t{1} << 30});
-  same("ActivationBudget", Checkpoint<ActivationBudget<>>{.bytes = 2500});
+  same("Budget", Checkpoint<Budget<>>{.limit = std::int64_t{1} << 30});
+  same("ActivationBudget", Checkpoint<ActivationBudget<>>{.limit = 2500});
 }
 
 TEST_CASE("undefined arguments: other policies that wrap a unit pass them through") {

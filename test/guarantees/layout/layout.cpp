@@ -74,7 +74,7 @@ TEST_CASE("layout: parameters, buffers, moments, batches and activations lie cha
   CHECK(seen.images == 6);
   CHECK(seen.contiguous_images == 0);
   int moments = 0;
-  for (const auto& [name, tensor] : trainer.state_view()) {
+  for (const auto& [name, tensor] : trainer.state()) {
     if (tensor.dim() != 4) continue;
     CHECK(lies_last(tensor));
     ++moments;

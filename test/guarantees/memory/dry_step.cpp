@@ -98,13 +98,13 @@ TEST_CASE("dry step: a budget that is too small changes nothing that a model kee
   bridge::MemoryCounter counter(at::kCPU);
   Keeps model;
   const at::Tensor rows = at::ones({256, 256});
-  Trainer<Keeps, AdamW, Checkpoint<Budget<>>> trainer{model, Checkpoint<Budget<>>{.bytes = 1}};
+  Trainer<Keeps, AdamW, Checkpoint<Budget<>>> trainer{model, Checkpoint<Budget<>>{.limit = 1}};
   auto& budget = trainer.get<Checkpoint<Budget<>>>();
-  budget.bytes = counter.now() + KiB(1100);
+  budget.limit = counter.now() + KiB(1100);
   CHECK_THROWS_WITH_AS(trainer.step(rows), doctest::Contains("needs at least"), OutOfMemory);
   CHECK(model->calls == 1);
   CHECK_FALSE(model->mask.defined());
-  budget.bytes = GiB(1);
+  budget.limit = GiB(1);
   trainer.step(rows);
   CHECK(model->mask.sum().item<double>() == 256 * 257 / 2);
 }

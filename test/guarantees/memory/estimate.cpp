@@ -203,7 +203,7 @@ TEST_CASE("estimate: a budget is planned by what the estimate counts") {
   using Recipe = Trainer<GPT, AdamW, Checkpoint<Budget<>>>;
   const Tokens batch = shapes(random_batch(text, 8, 64));
   auto peak = [&](std::int64_t bytes) {
-    return estimate<Recipe>(make_gpt, batch, Checkpoint<Budget<>>{.bytes = bytes}).peak;
+    return estimate<Recipe>(make_gpt, batch, Checkpoint<Budget<>>{.limit = bytes}).peak;
   };
   const std::int64_t most = estimate<Trainer<GPT, AdamW>>(make_gpt, batch).peak,
                      least = estimate<Trainer<GPT, AdamW, Checkpoint<Full>>>(make_gpt, batch).peak;

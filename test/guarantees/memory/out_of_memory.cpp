@@ -128,7 +128,7 @@ TEST_CASE("out of memory: under a budget the step is that of the plan") {
   const Tokens batch = random_batch(config, 16, 64);
   bridge::MemoryCounter counter(at::kCPU);
   const std::int64_t before = counter.now();
-  Trainer trainer{GPT(config), AdamW{}, Checkpoint<Budget<>>{.bytes = before + MiB(30)}};
+  Trainer trainer{GPT(config), AdamW{}, Checkpoint<Budget<>>{.limit = before + MiB(30)}};
   trainer.step(batch), trainer.step(batch);
   counter.reset_peak();
   trainer.step(batch);

@@ -16,14 +16,14 @@ TEST_CASE("estimate: a step without values leaves buffers, averages and generato
     bridge::MemoryCounter counter(at::kCPU);
     torch::manual_seed(7);
     ResNet model(config);
-    Checkpoint<Budget<>> policy{.bytes = GiB(1)};
+    Checkpoint<Budget<>> policy{.limit = GiB(1)};
     Trainer<ResNet, AdamW, Checkpoint<Budget<>>, EMA> trainer{model, policy};
     auto& budget = trainer.get<Checkpoint<Budget<>>>();
     if (runs_dry) {
-      budget.bytes = counter.now() + MiB(1);
+      budget.limit = counter.now() + MiB(1);
       CHECK_THROWS_WITH_AS(trainer.step(batch), doctest::Contains("needs at least"), OutOfMemory);
     }
-    budget.bytes = GiB(1);
+    budget.limit = GiB(1);
     for (int step = 0; step < 3; ++step) trainer.step(batch);
     std::vector<at::Tensor> all = model->parameters(), buffers = model->buffers();
     const auto& averages = trainer.mechanism<EMA>().averages();

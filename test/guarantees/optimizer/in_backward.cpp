@@ -79,7 +79,8 @@ TEST_CASE("in backward: an average has the bits that it has without InBackward")
     Shapes model(at::kFloat);  // one of its parameters has no gradient in the first step
     Trainer trainer{model, optimizer, Pulls{.plan = in_turn}, EMA{.decay = 0.5}};
     for (int s = 0; s < 5; ++s) trainer.step(torch::ones({1}));
-    return trainer.with_averaged_weights([](auto& whole) { return parameters_of(whole); });
+    return trainer.with_full_weights([](auto& whole) { return parameters_of(whole); },
+                                     {.averaged = true});
   };
   CHECK(test::same_bits(averages(InBackward<SGD>{{.lr = 0.1}}), averages(SGD{.lr = 0.1})));
   CHECK(test::same_bits(averages(InBackward<Muon>{{.lr = 0.1}}), averages(Muon{.lr = 0.1})));

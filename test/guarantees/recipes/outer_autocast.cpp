@@ -52,7 +52,7 @@ Trace seen(bool outer, bool own_forward, const Policies&... policies) {
     trace.push_back(at::scalar_tensor(trainer.evaluate(data).loss, at::kDouble));
     trace.push_back(trainer.predict(data[i]));
     own(trainer.model(), trace);
-    trainer.with_averaged_weights([&](Net& net) { own(net, trace); });
+    trainer.with_full_weights([&](Net& net) { own(net, trace); }, {.averaged = true});
     own(trainer.model(), trace);
   }
   trainer.restore(first);

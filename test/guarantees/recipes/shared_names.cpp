@@ -156,8 +156,9 @@ TEST_CASE("two names: weights of a saved state with averaged buffers are read by
   trainer.save(folder / "state");
   auto loaded = net(Names::Two);
   load_weights(loaded, folder / "state");
-  trainer.with_averaged_weights(
-      [&](auto& averaged) { CHECK(same_bits(values_of(loaded), values_of(averaged))); });
+  trainer.with_full_weights(
+      [&](auto& averaged) { CHECK(same_bits(values_of(loaded), values_of(averaged))); },
+      {.averaged = true});
 }
 
 TEST_CASE("two names: what is frozen and moved is counted once") {

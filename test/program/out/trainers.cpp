@@ -84,7 +84,7 @@ void check(const Policies&... policies) {
     CHECK(test::worst_relative({result}, {trainer.predict(one)}) <= 1e-6);
   }
   steps(trainer), steps(other);
-  CHECK(test::same_state(trainer.state_view(), other.state_view()));
+  CHECK(test::same_state(trainer.state(), other.state()));
   CHECK(trainer.model()->is_training());
 }
 

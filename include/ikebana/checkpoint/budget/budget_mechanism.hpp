@@ -32,25 +32,34 @@ template <class Policy, Budgeted what>
 class BudgetMechanism : public CheckpointMechanism {
  public:
   Policy values;
-  explicit BudgetMechanism(Policy v) : values(v) { bytes(); }
+  explicit BudgetMechanism(Policy v) : values(v) { limit(); }
 
   /// The policy's own values, which ranks compare. `describe` also has the plan.
-  std::string describe_values() const { return "bytes=" + std::to_string(bytes()); }
+  std::string describe_values() const { return "limit=" + std::to_string(limit()); }
   /// The most bytes that a step may have in use, which other policies must not contradict.
   std::int64_t memory_limit() const
     requires(what == Budgeted::Peak)
   {
-    return bytes();
+    return limit();
   }
-  std::int64_t bytes() const {
+  std::int64_t limit() const {
     if constexpr (fixed_budget<Policy> != Dynamic) {
       return fixed_budget<Policy>;
     } else {
-      if (values.bytes > 0) return values.bytes;
-      throw BadValue(std::string(what == Budgeted::Peak ? "Checkpoint<Budget<>>"
-                                                        : "Checkpoint<ActivationBudget<>>") +
-                     ": bytes is " + std::to_string(values.bytes) +
-                     "; it must be 1 or more, e.g. {.bytes = GiB(8)}.");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+      const std::int64_t given = values.limit, former = values.bytes;
+#pragma GCC diagnostic pop
+      const std::string policy =
+          what == Budgeted::Peak ? "Checkpoint<Budget<>>" : "Checkpoint<ActivationBudget<>>";
+      if (given != 0 && former != 0)
+        throw BadValue(policy + ": limit is " + std::to_string(given) +
+                       ", and bytes, its former name, is " + std::to_string(former) +
+                       ". Set limit alone.");
+      const std::int64_t number = given != 0 ? given : former;
+      if (number > 0) return number;
+      throw BadValue(policy + ": limit is " + std::to_string(number) +
+                     "; it must be 1 or more, e.g. {.limit = GiB(8)}.");
     }
   }
 
@@ -168,7 +177,7 @@ class BudgetMechanism : public CheckpointMechanism {
   /// the step did not go on.
   [[noreturn]] void refuse_limit() const {
     throw OutOfMemory(
-        "Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
+        "Checkpoint<Budget>: limit is " + bytes_text(limit()) +
         ", and a step with this batch needs more, even where every unit is "
         "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
   }
@@ -198,7 +207,7 @@ class BudgetMechanism : public CheckpointMechanism {
     ~CounterScope() { counter = std::move(former); }
   };
 
-  BudgetNow now() const { return {what, bytes(), level_ + uncounted_}; }
+  BudgetNow now() const { return {what, limit(), level_ + uncounted_}; }
   void end_mode() noexcept {
     if (measurement_) measurement_->close();
     measurement_.reset(), limit_.reset(), frames_.reset(), place_.reset();
@@ -214,7 +223,7 @@ class BudgetMechanism : public CheckpointMechanism {
     set_limit();
   }
   void set_limit() {
-    if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
+    if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(limit() - uncounted_);
   }
   /// `grows`: bytes of state that the step makes, with which later steps begin.
   template <class Next>

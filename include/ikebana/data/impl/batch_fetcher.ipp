@@ -5,7 +5,7 @@
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE void throw_bad_sample(const std::string& what, LoaderPosition at) {
+IKEBANA_INLINE void throw_bad_sample(const std::string& what, BatchPosition at) {
   std::string why = "something that is no std::exception";
   try {
     throw;

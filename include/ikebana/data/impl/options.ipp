@@ -7,7 +7,7 @@
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE std::string text(LoaderPosition at) {
+IKEBANA_INLINE std::string text(BatchPosition at) {
   return "epoch " + std::to_string(at.epoch) + ", batch " + std::to_string(at.batch);
 }
 

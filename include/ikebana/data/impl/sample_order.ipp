@@ -24,11 +24,11 @@ IKEBANA_INLINE std::int64_t SampleOrder::batches() const {
   return samples_ / options_.batch_size + (has_rest ? 1 : 0);
 }
 
-IKEBANA_INLINE std::int64_t SampleOrder::number_of_part(LoaderPosition at) const {
+IKEBANA_INLINE std::int64_t SampleOrder::number_of_part(BatchPosition at) const {
   return at.batch * options_.num_replicas + options_.rank;
 }
 
-IKEBANA_INLINE at::Tensor SampleOrder::indices(LoaderPosition at) const {
+IKEBANA_INLINE at::Tensor SampleOrder::indices(BatchPosition at) const {
   const std::int64_t first = at.batch * options_.batch_size;
   const std::int64_t all = std::min(options_.batch_size, samples_ - first);
   const std::int64_t begin = all * options_.rank / options_.num_replicas;
@@ -36,11 +36,11 @@ IKEBANA_INLINE at::Tensor SampleOrder::indices(LoaderPosition at) const {
   return indices(at, first + begin, end - begin);
 }
 
-IKEBANA_INLINE at::Tensor SampleOrder::first_index(LoaderPosition at) const {
+IKEBANA_INLINE at::Tensor SampleOrder::first_index(BatchPosition at) const {
   return indices(at, at.batch * options_.batch_size, 1);
 }
 
-IKEBANA_INLINE at::Tensor SampleOrder::indices(LoaderPosition at, std::int64_t begin,
+IKEBANA_INLINE at::Tensor SampleOrder::indices(BatchPosition at, std::int64_t begin,
                                                std::int64_t count) const {
   at::Tensor indices = at::empty({count}, at::kLong);
   auto* index = indices.mutable_data_ptr<std::int64_t>();

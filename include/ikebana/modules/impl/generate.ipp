@@ -81,15 +81,25 @@ IKEBANA_INLINE void PromptRows::check(const std::vector<at::Tensor>& prompts, st
                 "; each must be (T) tokens of dtype Long, one or more, all on one device");
 }
 
-IKEBANA_INLINE at::Tensor is_stop(const at::Tensor& tokens, const modules::GenerateOptions& o) {
-  auto stopped = o.stop_token ? tokens == *o.stop_token : at::zeros_like(tokens, at::kBool);
-  for (const std::int64_t stop : o.stop_tokens) stopped = stopped | (tokens == stop);
+IKEBANA_INLINE std::vector<std::int64_t> stops_of(const modules::GenerateOptions& o) {
+  std::vector<std::int64_t> stops = o.stop_tokens;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  if (const auto first = o.stop_token) stops.insert(stops.begin(), *first);
+#pragma GCC diagnostic pop
+  return stops;
+}
+
+IKEBANA_INLINE at::Tensor is_stop(const at::Tensor& tokens,
+                                  const std::vector<std::int64_t>& stops) {
+  auto stopped = at::zeros_like(tokens, at::kBool);
+  for (const std::int64_t stop : stops) stopped = stopped | (tokens == stop);
   return stopped;
 }
 
 IKEBANA_INLINE TokenSampler::TokenSampler(const PromptRows& prompts,
                                           const modules::GenerateOptions& o)
-    : prompts_(prompts), options_(o) {
+    : prompts_(prompts), options_(o), stop_tokens_(stops_of(o)) {
   modules::check_sampling(o.sampling);
   if (o.max_new_tokens < 0)
     throw Error("generate: max_new_tokens is " + std::to_string(o.max_new_tokens) +
@@ -107,19 +117,15 @@ IKEBANA_INLINE at::Tensor TokenSampler::next(const at::Tensor& logits) {
                 "; they must have a position and a token");
   const auto last = logits.dim() == 3 ? logits.select(1, -1) : logits;
   auto token = chosen(last);
-  if (stops()) token.masked_fill_(ended_, padding());
+  if (stops()) token.masked_fill_(ended_, stop_tokens_[0]);
   if (column_ < prompts_.columns_left()) token = prompts_.tokens_of(column_, token);
   if (stops()) ended_ = ended_ | ended_by(token);
   ++column_;
   return token;
 }
 
-IKEBANA_INLINE std::int64_t TokenSampler::padding() const {
-  return options_.stop_token ? *options_.stop_token : options_.stop_tokens[0];
-}
-
 IKEBANA_INLINE at::Tensor TokenSampler::ended_by(const at::Tensor& token) const {
-  const auto stopped = is_stop(token, options_);
+  const auto stopped = is_stop(token, stop_tokens_);
   if (prompts_.lengths().empty()) return stopped;
   return (stopped & prompts_.ended_before(column_)) |
          prompts_.ended_before(column_ + 1 - options_.max_new_tokens);

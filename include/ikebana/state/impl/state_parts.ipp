@@ -16,11 +16,13 @@ IKEBANA_INLINE void StateParts::state(Archive& archive) const {
   if (ignores_others_) archive.ignore_parts();
 }
 
-IKEBANA_INLINE StateParts StateParts::ignored() {
+IKEBANA_INLINE StateParts detail::IgnoredParts::make() {
   StateParts none;
   none.ignores_others_ = true;
   return none;
 }
+
+IKEBANA_INLINE StateParts StateParts::ignored() { return ignore_parts; }
 
 IKEBANA_INLINE void StateParts::add(std::string name, Visit visit) {
   for (const auto& [known, other] : parts_)

@@ -114,9 +114,9 @@ IKEBANA_INLINE std::int64_t Plans::peak(const PlannedBatches& one, const BudgetN
 IKEBANA_INLINE void Plans::refuse(const BudgetNow& now, std::int64_t smallest) {
   const bool is_peak = now.what == Budgeted::Peak;
   throw OutOfMemory(std::string(is_peak ? "Checkpoint<Budget>" : "Checkpoint<ActivationBudget>") +
-                    ": bytes is " + bytes_text(now.bytes) +
+                    ": limit is " + bytes_text(now.bytes) +
                     ", and a step with this batch needs at least " + bytes_text(smallest) +
-                    ", in the best plan. Set bytes to that, or use more microbatches" +
+                    ", in the best plan. Set limit to that, or use more microbatches" +
                     (is_peak ? " or more ranks of Shard<FSDP>." : "."));
 }
 
