@@ -19,7 +19,8 @@ inline Tensors doubles_of(torch::nn::Sequential& model) {
 }
 template <class Trainer>
 Tensors averaged_of(Trainer& trainer) {
-  return trainer.with_averaged_weights([](auto& model) { return parameters_of(model); });
+  return trainer.with_full_weights([](auto& model) { return parameters_of(model); },
+                                   {.averaged = true});
 }
 /// The largest difference of averages, of which each exists, from a reference.
 inline double error_of(const Tensors& averages, const Tensors& expected) {
