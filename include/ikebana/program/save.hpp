@@ -1,13 +1,13 @@
 #pragma once
-// Writes the file of a program again, with the weights of now.
+// Writes the file of a program again, with its present weights.
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/program/program_file.hpp>
 
 namespace ikebana::detail::pt2 {
 
-/// Writes the archive that a program was loaded from with other values of its parameters and
-/// buffers, by name, in the dtypes that the file had; everything else stays. An interruption leaves
-/// the file at `path` as it was. Throws FileFailed.
+/// Writes the archive from which a program was loaded again, with other values of its parameters
+/// and buffers, by name, in the dtypes of the file. Everything else stays the same. An interruption
+/// leaves the file at `path` as it was. Throws FileFailed.
 void write_program_file(const ProgramFile& file, const std::map<std::string, at::Tensor>& now,
                         const std::filesystem::path& path, Files& files);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Names of a program's values, which Python takes as they are.
+// Makes names for a program's values that Python accepts as they are.
 #include <set>
 #include <string>
 
@@ -8,10 +8,10 @@ namespace ikebana::detail::exported {
 /// Gives each value a name of its own, as torch.fx does: `linear`, `linear_1`.
 class Names {
  public:
-  /// A name that begins with `base`, whose other characters than letters and digits become `_`.
-  /// A name that Python reserves gets a number, since torch.fx would rename it.
+  /// Returns a name that begins with `base`. Characters other than letters and digits become `_`. A
+  /// name that Python reserves gets a number, because torch.fx would rename it.
   std::string add(const std::string& base);
-  /// A name of an input, which may be one that Python reserves.
+  /// Returns the name of an input, which may be one that Python reserves.
   std::string add_input(const std::string& base);
 
  private:
@@ -20,8 +20,8 @@ class Names {
   std::set<std::string> used_;
 };
 
-/// True for a keyword of Python, and for a name that each torch.nn.Module has for itself, so that
-/// no module or weight of a program can have it: `in`, `type`, `forward`.
+/// Returns true for a keyword of Python, and for a name that each torch.nn.Module uses itself, so
+/// that no module or weight of a program can have it: `in`, `type`, `forward`.
 bool is_name_of_module(const std::string& name);
 
 }  // namespace ikebana::detail::exported

@@ -6,11 +6,12 @@
 
 namespace ikebana::detail::pt2 {
 
-/// The tensors of a table with the values that the modules have now, in the dtypes of the file.
+/// Returns the tensors of a table with the present values of the modules, in the dtypes of the
+/// file.
 IKEBANA_INLINE StoredTensors present(const StoredTensors& loaded,
                                      const std::map<std::string, at::Tensor>& now) {
   StoredTensors result;
-  std::map<const void*, at::Tensor> converted;  // so that tied weights stay one
+  std::map<const void*, at::Tensor> converted;  // keeps tied weights one tensor
   for (const auto& [name, stored] : loaded) {
     StoredTensor& one = result[name] = stored;
     const auto found = now.find(name);

@@ -8,12 +8,12 @@
 
 namespace ikebana::detail::exported {
 
-/// Keywords of Python, with a space on each side.
+/// The keywords of Python, with a space on each side.
 inline constexpr std::string_view python_keywords =
     " False None True and as assert async await break class continue def del elif else except "
     "finally for from global if import in is lambda nonlocal not or pass raise return try while "
     "with yield ";
-/// Other names that Python, or a program that torch.fx writes, has for itself.
+/// Other names that Python, or a program that torch.fx writes, reserves for itself.
 inline constexpr std::string_view python_names =
     " abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod "
     "compile complex copyright credits delattr dict dir divmod enumerate eval exec exit filter "

@@ -8,7 +8,7 @@
 
 namespace ikebana::detail::exported {
 
-/// Throws BadModel if a part of the path is a name that Python has for itself.
+/// Throws BadModel if a part of the path is a name that Python reserves for itself.
 inline void check_path_of_weight(const std::string& path) {
   std::istringstream parts(path);
   for (std::string part; std::getline(parts, part, '.');)
@@ -36,7 +36,7 @@ IKEBANA_INLINE ModelWeights::ModelWeights(torch::nn::Module& root) {
     paths_.emplace(&module, path);
     modules_.emplace_back(path, without_impl(without_namespace(module.name())));
   };
-  add_module(root, "");  // it may lie on the stack, without an owner
+  add_module(root, "");  // the root may lie on the stack, without an owner
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false))
     add_module(*item.value(), item.key());
 }
