@@ -1,15 +1,16 @@
 #pragma once
-// The hooks of policies: where a step asks mechanisms, each with a default that does nothing. A
-// Mechanism derives from the base of its policy's axis, such as `ClipHooks`, and hides the hooks
-// that it implements; nothing is virtual. A step calls the hooks of `Hooks` (hooks/common.hpp) on
-// every mechanism, and the axis's own hooks at the points of step.hpp whose numbers are given here.
-// hooks/engine.hpp has the rest, which the library's own policies need; hooks/table.hpp lists all.
+// Defines the hooks of policies, which are the calls of a step to mechanisms. Each has a default
+// that does nothing. A Mechanism derives from the base of its policy's axis, such as `ClipHooks`,
+// and hides the hooks that it implements. Nothing is virtual. A step calls the hooks of `Hooks`
+// (hooks/common.hpp) on every mechanism, and the axis's own hooks at the points of step.hpp whose
+// numbers are given here. hooks/engine.hpp has the rest, which the library's own policies need;
+// hooks/table.hpp lists all.
 #include <ikebana/hooks/common.hpp>
 #include <ikebana/hooks/engine.hpp>
 #include <ikebana/hooks/hooks_of.hpp>
 
 namespace ikebana {
-// The base of each axis, outermost first.
+// The following classes are the bases of the axes, the outermost first.
 
 /// The base of mechanisms on the axis observe, which measure a step and add to its report.
 struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHooks {
@@ -54,7 +55,7 @@ struct PrecisionHooks : Hooks,
                         UnitWrapperHooks,
                         StorageHooks,
                         detail::PrecisionEngineHooks {
-  /// Around each forward of the model, also in an evaluation.
+  /// Surrounds each forward of the model, also in an evaluation.
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
     return next();
@@ -118,14 +119,15 @@ struct ScheduleHooks : Hooks {
   /// Returns the learning rate of step `step`, which counts from 0, for a group whose own is
   /// `base`.
   double rate(double base, std::int64_t /*step*/) const { return base; }
-  /// Returns its momentum, or first beta, if the optimizer has one. Asked in `prepare` at the
-  /// latest.
+  /// Returns its momentum, or first beta, if the optimizer has one. It is called in `prepare` at
+  /// the latest.
   double momentum(double base, std::int64_t /*step*/) const { return base; }
 };
 /// The base of mechanisms on the axis average, which decide which weights are evaluated.
 struct AverageHooks : Hooks {
   /// Chooses the weights that are evaluated: `next()` computes with the master weights as they are
-  /// then. A mechanism that changes them calls `parameters.mark_stale()`, and restores them.
+  /// at that time. A mechanism that changes them calls `parameters.mark_stale()`, and restores
+  /// them.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters&, Next&& next) {
     return next();

@@ -1,6 +1,6 @@
 #pragma once
-// A view of a trainer without its type, so that code about its memory is compiled once for all
-// recipes.
+// Defines a view of a trainer without its type, so that code about its memory is compiled once for
+// all recipes.
 #include <functional>
 #include <ikebana/advice/savings.hpp>
 #include <ikebana/batch/kinds.hpp>
@@ -36,7 +36,7 @@ struct TrainerView {
   RecipeFacts recipe;
   std::string optimizer = {};  ///< its name
   std::int64_t rank = 0, ranks = 1;
-  std::function<void(Archive&)> state = {};       ///< of all that is saved
+  std::function<void(Archive&)> state = {};       ///< visits all state that is saved
   std::function<std::string()> signature = {};    ///< the values of the policies
   std::function<std::int64_t()> gathered = {};    ///< null if parameters stay in place
   std::function<void(Report&)> end_offload = {};  ///< null if nothing is offloaded

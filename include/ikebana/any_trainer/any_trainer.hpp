@@ -1,6 +1,6 @@
 #pragma once
-// A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
-// makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
+// Defines a trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file
+// that makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/grammar/refuse_batch.hpp>
 #include <ikebana/trainer.hpp>
@@ -80,7 +80,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     return methods().join_step(like);
   }
 
-  /// The mean loss and the metrics over all batches of a loader, as Trainer::evaluate.
+  /// Returns the mean loss and the metrics over all batches of a loader, as Trainer::evaluate does.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     std::vector<Metric<Batch>> list;
@@ -115,7 +115,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   void restore(const StateDict& state, const StateParts& parts = {}) {
     methods().restore(state, parts);
   }
-  // Methods of Trainer that saving and loading on several ranks call.
+  // Saving and loading on several ranks call these methods of Trainer.
   RankState rank_state(const StateParts& parts = {}) { return methods().rank_state(parts); }
   StateRows rows_to_load(const StateDict& names) { return methods().rows_to_load(names); }
   void restore_rows(RankState state, const StateParts& parts = {}) {
@@ -125,13 +125,13 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   void together_or_not(const char* call, const std::function<void()>& f) {
     methods().together_or_not(call, f);
   }
-  /// The whole recipe, as Trainer::describe.
+  /// Returns the whole recipe, as Trainer::describe does.
   std::string describe() { return methods().describe(); }
   /// Steps so far, including skipped ones.
   std::int64_t steps() const { return methods().steps(); }
-  /// The number of ranks that train the model; 1 without `Shard`.
+  /// Returns the number of ranks that train the model; 1 without `Shard`.
   std::int64_t world_size() const { return methods().world_size(); }
-  /// The index of this rank among them, from 0.
+  /// Returns the index of this rank among them, from 0.
   std::int64_t rank() const { return methods().rank(); }
   /// Tells the other ranks of the present exception, as Trainer::report_exception.
   void report_exception() noexcept { methods().report_exception(); }
@@ -152,7 +152,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// Calls `use`, which may write other weights into the model, as Trainer::replace_weights.
   void replace_weights(const UseModel& use) { methods().replace_weights(use); }
 
-  /// The fields of a policy that the recipe names; null if it does not name it.
+  /// Returns the fields of a policy that the recipe names; null if it does not name it.
   template <class Policy>
   Policy* get_if() {
     return static_cast<Policy*>(methods().find(typeid(Policy)));

@@ -1,5 +1,5 @@
 #pragma once
-// The position of a step's batch in the data.
+// Defines the position of a step's batch in the data.
 #include <cstdint>
 
 namespace ikebana {

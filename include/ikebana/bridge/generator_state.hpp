@@ -1,5 +1,5 @@
 #pragma once
-// The state of a default random number generator, and its position in its sequence.
+// Defines the state of a default random number generator, and its position in its sequence.
 
 #include <ikebana/detail/torch.hpp>
 #include <memory>
@@ -14,8 +14,9 @@ struct GeneratorPosition {
   friend bool operator==(const GeneratorPosition&, const GeneratorPosition&) = default;
 };
 
-/// Held while a default generator is set back, and while an operator's draw is compared with
-/// another: no thread may set the generator between the positions before and after the draw.
+/// Returns the mutex that is held while a default generator is set back, and while an operator's
+/// draw is compared with another. No thread may set the generator between the positions before and
+/// after the draw.
 std::recursive_mutex& generators_mutex();
 
 /// Hears, on one thread, of generators that are set back. No operator does that, so code that
@@ -40,9 +41,9 @@ class GeneratorState {
   /// Captures the present state.
   void capture();
   void restore() const;
-  /// The position at the time of the capture.
+  /// Returns the position at the time of the capture.
   GeneratorPosition position() const;
-  /// The position now. Costs some 60 ns for the CPU.
+  /// Returns the position now. Costs some 60 ns for the CPU.
   GeneratorPosition position_now() const;
 
  private:
@@ -71,14 +72,14 @@ class GeneratorState {
 
   void tell_captured();
   at::CPUGeneratorImpl& cpu() const { return *generator_.get<at::CPUGeneratorImpl>(); }
-  /// True for CUDA's generator, whose state is a seed and an offset.
+  /// Returns true for CUDA's generator, whose state is a seed and an offset.
   bool is_philox() const { return generator_.device().is_cuda(); }
   static GeneratorPosition position_of(const at::Tensor& state);
 
   at::Generator generator_;
   std::unique_ptr<Mersenne> cpu_;
   GeneratorPosition philox_;    // seed and offset
-  at::Tensor state_;            // of other devices
+  at::Tensor state_;            // the state of generators of other devices
   std::uint64_t observed_ = 0;  // the observer's number of this state
 };
 

@@ -35,10 +35,10 @@ class HostCopies {
   /// `device` has an index, or is a CPU. Uses no streams if the thread computes without values.
   explicit HostCopies(c10::Device device);
   c10::Device device() const { return device_; }
-  /// True if copies overlap with the device's computation.
+  /// Returns true if copies overlap with the device's computation.
   bool overlap() const { return to_host_.has_value(); }
 
-  /// Uninitialised memory of the host for copies, pinned if copies overlap.
+  /// Returns uninitialised memory of the host for copies, which is pinned if copies overlap.
   at::Tensor host_memory(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) const;
   /// Copies what the current stream has computed until now. Keep both tensors until the copy is
   /// made, or keep the device's tensor until the device's current stream waits for the event.

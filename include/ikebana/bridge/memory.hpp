@@ -59,8 +59,8 @@ class MemorySources {
 };
 inline constinit thread_local MemorySources* sources_of_thread = nullptr;
 
-/// The source of `device`, one per device in this library. Throws ikebana::Error if LibTorch does
-/// not count the device's memory.
+/// Returns the source of `device`, one per device in this library. Throws ikebana::Error if
+/// LibTorch does not count the device's memory.
 MemorySource& memory_source(c10::Device device);
 
 /// Bytes in use now and at the peak on one device, of all threads and trainers of the process. On
@@ -79,7 +79,8 @@ class MemoryCounter {
   /// Counts what another source counts, which must outlive it.
   explicit MemoryCounter(MemorySource& source);
 
-  /// Bytes in use; on the CPU without bytes allocated before the first counter (see `counted`).
+  /// Returns the bytes in use. On the CPU, these do not include bytes that were allocated before
+  /// the first counter (see `counted`).
   int64_t now() const { return attached_->source.now(); }
   /// The most bytes in use at once since this counter was made or its peak was last reset.
   int64_t peak() const { return attached_->source.peak(attached_->tracker); }
@@ -122,18 +123,19 @@ class MemoryLimit {
   int64_t before_;
 };
 
-/// True for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that says that
-/// memory is short.
+/// Returns true for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that
+/// says that memory is short.
 bool is_out_of_memory(const std::exception& error);
-/// Within a handler: true if the present exception says that memory is short.
+/// Must be called within a handler. Returns true if the present exception says that memory is
+/// short.
 bool is_present_out_of_memory();
-/// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
-/// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
-/// without bytes. Costs a look-up.
+/// Returns true if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the
+/// CPU for memory allocated before the first counter or not by LibTorch (`from_blob`), and for
+/// tensors without bytes. Costs a look-up.
 bool counted(const at::Tensor& tensor);
 
-/// The bytes of a trainer's tensor if it was allocated before the counting allocator was installed;
-/// otherwise 0.
+/// Returns the bytes of a trainer's tensor if it was allocated before the counting allocator was
+/// installed; otherwise 0.
 std::int64_t uncounted_bytes(const at::Tensor& t);
 
 }  // namespace ikebana::bridge

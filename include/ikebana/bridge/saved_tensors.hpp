@@ -21,7 +21,7 @@ struct SavedTensorHooks {
   virtual ~SavedTensorHooks() = default;
   /// The hooks for one tensor that is about to be saved; nullptr saves it as usual.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make() = 0;
-  /// True if these hooks also keep tensors that other code keeps for backward.
+  /// Returns true if these hooks also keep tensors that other code keeps for backward.
   virtual bool keep_for_others() const { return false; }
 };
 
@@ -43,10 +43,10 @@ class SavedTensorEngineV2 : public torch::autograd::Engine {
   IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks>
   get_default_saved_variable_hooks() override;
 
-  /// The hooks of the calling thread's innermost scope; null without a scope.
+  /// Returns the hooks of the calling thread's innermost scope; null without a scope.
   IKEBANA_INLINE virtual SavedTensorHooks* hooks_of_innermost();
 
-  /// The installed engine if it is a SavedTensorEngineV2; otherwise null.
+  /// Returns the installed engine if it is a SavedTensorEngineV2; otherwise null.
   static SavedTensorEngineV2* installed() noexcept;
 
   /// Replaces the base engine, and no other. Starts no thread; never destroyed. Returns true if it

@@ -1,5 +1,6 @@
 #pragma once
-// Checkpoint<Budget<>> and Checkpoint<ActivationBudget<>>: the fastest plan within some bytes.
+// Defines Checkpoint<Budget<>> and Checkpoint<ActivationBudget<>>: the fastest plan within some
+// bytes.
 #include <ikebana/checkpoint/budget/budget_mechanism.hpp>
 
 namespace ikebana {
@@ -27,7 +28,7 @@ struct Checkpoint<ActivationBudget<N>> {};
 /// Checkpoint<ActivationBudget> with the bytes as a value.
 template <>
 struct Checkpoint<ActivationBudget<Dynamic>> {
-  std::int64_t bytes = 0;  ///< of activations from forward to backward, 1 or more
+  std::int64_t bytes = 0;  ///< the bytes of activations from forward to backward, 1 or more
 };
 
 template <std::int64_t N>

@@ -1,7 +1,7 @@
 #pragma once
-// LibTorch's losses, optimizers and schedules by name, so that one in a recipe is answered with the
-// policy that was likely meant; its types of devices and dtypes; and its module of TorchScript,
-// which is no model that can be trained here.
+// Names LibTorch's losses, optimizers and schedules, so that one in a recipe is answered with the
+// policy that was likely meant. Also names its types of devices and dtypes, and its module of
+// TorchScript, which is not a model that can be trained here.
 #include <cstdint>
 
 namespace torch::nn {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy ClipGradNorm and its mechanism.
+// Defines the policy ClipGradNorm and its mechanism.
 #include <ikebana/clip/total_norm.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -31,8 +31,8 @@ struct Mechanism<ClipGradNorm> : detail::TotalNorm<ClipGradNorm> {
 
  private:
   void check() const;
-  /// max(1, norm / max_norm), with the bits of LibTorch's operators. Does not call the dispatcher
-  /// on a CPU.
+  /// Returns max(1, norm / max_norm), with the bits of LibTorch's operators. Does not call the
+  /// dispatcher on a CPU.
   at::Tensor divisor(const at::Tensor& norm) const;
   template <class Real>
   at::Tensor factor(const at::Tensor& norm) const {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy GradNorm and its mechanism.
+// Defines the policy GradNorm and its mechanism.
 #include <ikebana/clip/total_norm.hpp>
 #include <ikebana/hooks.hpp>
 

@@ -33,9 +33,10 @@ void check_memory_limits(const Core& core) {
   }
 }
 
-/// Around a whole step, outermost first: observe sees all of it, capture may replay it, checkpoint
-/// may plan, accumulate may repeat it, precision may set what is global. A dry step is one
-/// attempt, without any of them, and no other rank hears of it.
+/// Makes a step within the hooks that surround a whole step, the outermost first: observe sees all
+/// of it, capture may replay it, checkpoint may plan, accumulate may repeat it, precision may set
+/// what is global. A dry step is one attempt without any of them, of which no other rank is
+/// informed.
 template <class Core, class Batch, class Next>
 Report around_step(AxisList<>, Core& core, const Batch&, Next&& next) {
   return reported_to_ranks(core, next);

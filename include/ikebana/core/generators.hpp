@@ -15,8 +15,8 @@ class RankGenerators {
  public:
   explicit RankGenerators(c10::Device device) : device_(device) {}
 
-  /// A hash of the generators' states. If it is equal on all ranks, they would draw the same
-  /// numbers.
+  /// Returns a hash of the generators' states. If it is equal on all ranks, they would draw the
+  /// same numbers.
   std::uint64_t position() const;
   void derive(std::int64_t rank);
   /// Called when the step is committed: puts back the generators that drew nothing.

@@ -46,7 +46,7 @@ inline constexpr Hint hints[] = {
     {"dimension", compare_shapes},
 };
 
-/// The suggestion for an error whose text is `what`.
+/// Returns the suggestion for an error whose text is `what`.
 const char* suggestion(const std::string& what);
 
 }  // namespace ikebana::detail

@@ -1,6 +1,6 @@
 #pragma once
-// The implementation of a DataLoader. Its address does not change when the loader is moved, because
-// threads and iterators refer to it.
+// Defines the implementation of a DataLoader. Its address does not change when the loader is moved,
+// because threads and iterators refer to it.
 #include <ikebana/data/batch_fetcher.hpp>
 #include <ikebana/data/workers.hpp>
 #include <ikebana/detail/tensors.hpp>
@@ -208,7 +208,7 @@ class LoaderCore {
   bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
   LoaderPosition at_;
-  Reading own_;                                   // of the loop's own thread
+  Reading own_;                                   // the reading of the loop's own thread
   std::uint64_t loop_ = 0, last_loop_ = 0;        // the loop that may take batches; the newest loop
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
   // Declared last, so that its threads end first.

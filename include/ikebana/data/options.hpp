@@ -1,5 +1,5 @@
 #pragma once
-// The options and the position of a DataLoader.
+// Defines the options and the position of a DataLoader.
 #include <cstdint>
 #include <string>
 
@@ -20,7 +20,7 @@ struct DataLoaderOptions {
   /// Keep the workers, and their copies of a dataset whose `get` is not const, from epoch to epoch.
   /// Otherwise they end with an epoch, and new ones are made for the next. Needs workers.
   bool persistent_workers = false;
-  std::uint64_t seed = 0;  ///< of the order and of SampleRng
+  std::uint64_t seed = 0;  ///< the seed of the order and of SampleRng
   // Several ranks read the same batches, whose samples are divided among them: rank r of N reads
   // the samples from n * r / N to n * (r + 1) / N of a batch of n, in its order. So batch_size is
   // the size of a batch of all ranks together, every sample is read once, and all ranks have as
@@ -33,7 +33,7 @@ struct DataLoaderOptions {
 /// next.
 struct LoaderPosition {
   std::int64_t epoch = 0;  ///< passes over the data that have ended
-  std::int64_t batch = 0;  ///< of this epoch that were delivered
+  std::int64_t batch = 0;  ///< the number of batches of this epoch that were delivered
   /// Returns whether both are the same place.
   bool operator==(const LoaderPosition&) const = default;
 };

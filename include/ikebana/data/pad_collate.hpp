@@ -1,5 +1,5 @@
 #pragma once
-// A collate function that pads some fields of each sample, each with its own value.
+// Defines a collate function that pads some fields of each sample, each with its own value.
 #include <ikebana/batch/pad.hpp>
 #include <ikebana/data/collate.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The state of a thread that reads a batch. The thread of the loop reads it and may stop the
-// thread.
+// Defines the state of a thread that reads a batch. The thread of the loop reads it and may stop
+// the thread.
 #include <atomic>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Threads that make batches ahead of a loop and deliver them in order.
+// Defines threads that make batches ahead of a loop and deliver them in order.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -98,7 +98,8 @@ class Workers {
   using Slot = std::variant<std::monostate, Batch, std::exception_ptr>;
   static constexpr LoaderPosition no_position{-1, -1};
   struct State {
-    LoaderPosition at = no_position;  // of the batch that the worker is reading; needs the mutex
+    LoaderPosition at = no_position;  // the position of the batch that the worker is reading; needs
+                                      // the mutex
     Reading reading;
   };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A number that stands for a measurement that was left out.
+// Defines a number that stands for a measurement that was left out.
 #include <bit>
 #include <cstdint>
 

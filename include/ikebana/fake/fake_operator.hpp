@@ -22,12 +22,12 @@ struct FakeOperator {
   std::optional<c10::OperatorHandle> without_out = {};
   std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
 
-  /// True if the operators that it calls run in its place.
+  /// Returns true if the operators that it calls run in its place.
   bool is_decomposed() const { return is_composite && rule == nullptr; }
 };
 
-/// The operator without `out`, such as `aten::where.self` for `aten::where.self_out`, if that has a
-/// rule.
+/// Returns the operator without `out`, such as `aten::where.self` for `aten::where.self_out`, if
+/// that has a rule.
 std::optional<c10::OperatorHandle> without_out(const c10::OperatorHandle& op);
 
 FakeOperator examined(const c10::OperatorHandle& op);

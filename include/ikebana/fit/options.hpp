@@ -1,5 +1,5 @@
 #pragma once
-// The options of `fit`.
+// Defines the options of `fit`.
 #include <filesystem>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/tensor_values.hpp>
@@ -26,9 +26,9 @@ concept DividesAmongRanks = requires(Loader& loader, Archive& archive) {
   loader.state(archive);
 };
 
-/// Describes a loader, so that ranks can compare theirs before they train: `rank num_replicas`,
-/// then a line for each number of its position and of the values on which the position depends.
-/// Returns one empty line for a loader that knows no ranks.
+/// Describes a loader, so that ranks can compare theirs before they train. The lines are `rank
+/// num_replicas`, then one for each number of its position and of the values on which the position
+/// depends. Returns one empty line for a loader that knows no ranks.
 template <class Loader>
 std::string lines_of_loader(Loader& loader) {
   if constexpr (DividesAmongRanks<Loader>) {

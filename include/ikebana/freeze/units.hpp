@@ -1,5 +1,5 @@
 #pragma once
-// Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
+// Defines Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
 #include <ikebana/detail/process_registry.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>

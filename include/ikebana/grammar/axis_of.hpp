@@ -1,5 +1,5 @@
 #pragma once
-// The axis of a type: of a policy declared here, of a user's own policy, or of a callable.
+// Finds the axis of a type: of a policy declared here, of a user's own policy, or of a callable.
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana {

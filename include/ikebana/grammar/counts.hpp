@@ -1,5 +1,5 @@
 #pragma once
-// The counts that a policy takes in its type and that are not plain numbers.
+// Defines the counts that a policy takes in its type and that are not plain numbers.
 #include <cstdint>
 #include <limits>
 

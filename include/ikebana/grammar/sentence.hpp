@@ -1,6 +1,7 @@
 #pragma once
-// Sentences with names of types, built while a refusal is compiled. As a template argument g++
-// prints the finished text; clang prints the sum of texts and names that it was written as.
+// Defines sentences with names of types, which are built while a refusal is compiled. As a template
+// argument, g++ prints the finished text, and clang prints the sum of texts and names from which it
+// was made.
 #include <cstddef>
 
 namespace ikebana::refuse {
@@ -37,9 +38,9 @@ constexpr bool skip_to_max(const char*& from) {
   for (from += 8; *from == '0' && from[1] >= '0' && from[1] <= '9';) ++from;
   return true;
 }
-/// Writes the name of T unless `to` is null, and returns its length. It is written without
-/// `ikebana::`, an axis or a hook also without `axis::` or `hook::`, Dynamic as nothing, `Every<>`,
-/// and what stands for `Fit<8>` as that.
+/// Writes the name of T unless `to` is null, and returns its length. The name has no `ikebana::`,
+/// and an axis or a hook has no `axis::` or `hook::` either. Dynamic is written as nothing, as in
+/// `Every<>`, and the number that stands for `Fit<8>` is written as `Fit<8>`.
 template <class T>
 constexpr int spell(char* to) {
   const char* from = __PRETTY_FUNCTION__;

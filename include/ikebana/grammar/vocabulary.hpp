@@ -189,7 +189,7 @@ struct checkpoint {
 };
 /// The dtypes of the computation and of the weights.
 struct precision {
-  using default_policy = Precision<FP32>;  ///< those of the weights
+  using default_policy = Precision<FP32>;  ///< the dtypes of the weights
 };
 /// The number of microbatches that make one update.
 struct accumulate {
@@ -222,7 +222,7 @@ struct freeze {
 };
 /// The device on which the model computes.
 struct device {
-  using default_policy = Without<device>;  ///< where it is
+  using default_policy = Without<device>;  ///< the parameters' own device
 };
 /// The memory layout of tensors of four dimensions.
 struct layout {

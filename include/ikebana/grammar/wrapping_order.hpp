@@ -1,5 +1,6 @@
 #pragma once
-// Every order that the axes have among themselves, with its reasons. No other file repeats one.
+// Defines every order that the axes have among themselves, with its reasons. No other file repeats
+// one.
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana {
@@ -39,7 +40,7 @@ concept own_axis = std::is_class_v<Axis> && requires { sizeof(Axis); } &&
 using StepWrappers =
     AxisList<axis::observe, axis::capture, axis::checkpoint, axis::accumulate, axis::precision>;
 
-/// Two wrappers of a unit that are no axes of their own.
+/// Two wrappers of a unit that are not axes.
 namespace wrapper {
 struct frames;  ///< a checkpoint frame over several units; recompute gathers each of them again
 struct gather;  ///< the unit's parameters are gathered, and released afterwards

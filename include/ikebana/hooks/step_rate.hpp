@@ -1,5 +1,6 @@
 #pragma once
-// The rate that a step gives optimizers, from the recipe's schedule: the `rate` of step.hpp.
+// Defines the rate that a step gives optimizers, from the recipe's schedule: the `rate` of
+// step.hpp.
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -18,11 +19,11 @@ class StepRate {
   /// The rate of step `step`, from 0; keeps a reference to the schedule's mechanism.
   StepRate(const Schedule& schedule, std::int64_t step) : schedule_(&schedule), step_(step) {}
 
-  /// The learning rate of this step for a base learning rate.
+  /// Returns the learning rate of this step for a base learning rate.
   double operator()(double base_lr) const { return schedule_->rate(base_lr, step_); }
-  /// The momentum, or first beta, of this step for a base momentum.
+  /// Returns the momentum, or first beta, of this step for a base momentum.
   double momentum(double base) const { return schedule_->momentum(base, step_); }
-  /// The attempted steps before this one.
+  /// Returns the number of attempted steps before this one.
   std::int64_t step() const { return step_; }
 
  private:
@@ -79,8 +80,9 @@ class RateRef {
 };
 
 /// A member that an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)`
-/// calls `visit(lr)` with the learning rate of each group, then that of the other parameters. For
-/// an optimizer without it, calls `visit` with the rate of its `base_lr`.
+/// calls `visit(lr)` with the learning rate of each group, then with the learning rate of the other
+/// parameters. For an optimizer without this member, the function calls `visit` with the rate of
+/// its `base_lr`.
 template <class Optimizer, class Rate, class Visit>
 void each_rate(const Optimizer& optimizer, const Rate& rate, const Visit& visit) {
   if constexpr (requires { optimizer.each_rate(rate, visit); }) optimizer.each_rate(rate, visit);

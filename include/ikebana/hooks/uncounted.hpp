@@ -1,11 +1,11 @@
 #pragma once
-// The memory of a model that no MemoryCounter counts.
+// Defines the memory of a model that no MemoryCounter counts.
 #include <ikebana/model.hpp>
 
 namespace ikebana::detail {
 
-/// The bytes of parameters and buffers that were allocated before the counting allocator was in
-/// place.
+/// Returns the bytes of parameters and buffers that were allocated before the counting allocator
+/// was in place.
 std::int64_t uncounted_bytes(const UnitTable& table);
 
 }  // namespace ikebana::detail

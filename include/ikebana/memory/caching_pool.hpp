@@ -76,7 +76,8 @@ class CachingPool final : public bridge::PoolV1 {
  public:
   using Block = bridge::PoolBlockV1;
   struct Counts {
-    std::size_t reserved = 0;   ///< of blocks in use and kept, with headers and rounding
+    std::size_t reserved = 0;   ///< the bytes of blocks in use and of kept blocks, with headers and
+                                ///< rounding
     std::size_t allocated = 0;  ///< as they were requested
     std::uint64_t hits = 0, misses = 0;
     std::uint64_t blocks = 0;  ///< in use

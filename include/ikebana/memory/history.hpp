@@ -27,8 +27,8 @@ class Interned {
   std::vector<const Value*> values_;  // a map does not move its keys
 };
 
-/// The place of the present thread as one text: the phase, the unit and the labels, each followed
-/// by a character that no name has.
+/// Returns the place of the present thread as one text: the phase, the unit and the labels, each
+/// followed by a character that no name has.
 std::string present_place();
 MemoryWhere where_of(const std::string& place);
 std::vector<std::string> names_of(const std::vector<void*>& stack);
@@ -83,8 +83,9 @@ class MemoryHistory : bridge::AllocationObserverV2 {
     std::uint64_t address, number;
     std::int64_t bytes, time_us;
     std::uint32_t place, stack;
-    std::uint32_t kind = none, unit = none;  // of a free: the freed memory's
-    std::int64_t left = 0;                   // of an allocation that did not fit
+    std::uint32_t kind = none, unit = none;  // for a free: the kind and unit of the freed memory
+    std::int64_t left = 0;                   // the bytes that were left for an allocation that did
+                                             // not fit
   };
   class Reader;
 

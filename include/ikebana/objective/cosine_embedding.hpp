@@ -1,5 +1,5 @@
 #pragma once
-// The policy CosineEmbeddingLoss and its mechanism.
+// Defines the policy CosineEmbeddingLoss and its mechanism.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/objective/embeddings.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// The policy CrossEntropyLoss and its mechanism.
+// Defines the policy CrossEntropyLoss and its mechanism.
 #include <ikebana/objective/class_target.hpp>
 
 namespace ikebana {

@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// The compile-time error for a model that cannot be called with this input.
+/// Returns the compile-time error for a model that cannot be called with this input.
 template <class Run, class Model, class Input>
 consteval auto input_refusal() {
   using Units = units_of_t<Model>;

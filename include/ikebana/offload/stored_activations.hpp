@@ -1,5 +1,5 @@
 #pragma once
-// The activations of one trainer that lie elsewhere between forward and backward.
+// Defines the activations of one trainer that are stored elsewhere between forward and backward.
 #include <deque>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/hooks.hpp>
@@ -17,9 +17,9 @@ struct StoredActivation : std::enable_shared_from_this<StoredActivation> {
   std::shared_ptr<StoredActivations> owner;
   std::unique_ptr<BufferPool::Buffer> buffer;
   std::int64_t size = 0;              ///< bytes
-  c10::VariableVersion counter = {};  ///< of the tensor that was saved first,
+  c10::VariableVersion counter = {};  ///< the version counter of the tensor that was saved first,
   std::uint32_t version = 0;          ///< and its version: the returned tensor has both
-  std::size_t section = 0;            ///< of the forward that saved the bytes
+  std::size_t section = 0;            ///< the number of the forward that saved the bytes
   at::Tensor on_device = {};          ///< the bytes, on the device, while backward needs them
   bridge::StreamEvent arrived = {};   ///< after this event `on_device` has its values
 
@@ -46,7 +46,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
 
   /// Begins a step, and the counts of its traffic.
   void begin_step() noexcept;
-  /// Adds its counts to those of other parts.
+  /// Adds its counts to the counts of other parts.
   void end_step(OffloadTraffic& all) noexcept;
   /// Begins a forward, whose tensors are in sections of their own.
   void begin_forward();
@@ -93,7 +93,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
 
   bridge::HostCopies copies_;
   std::shared_ptr<BufferPool> pool_;
-  std::unordered_map<const c10::StorageImpl*, std::vector<Known>> known_;  // of this forward
+  std::unordered_map<const c10::StorageImpl*, std::vector<Known>> known_;  // the known tensors of
+                                                                           // this forward
   std::vector<std::vector<std::weak_ptr<StoredActivation>>> sections_;
   std::deque<Source> sources_;
   std::int64_t stored_ = 0;  // bytes

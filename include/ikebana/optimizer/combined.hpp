@@ -1,5 +1,5 @@
 #pragma once
-// Combined<Muon, Lion>: two optimizers, each for some of the parameters.
+// Defines Combined<Muon, Lion>: two optimizers, each for some of the parameters.
 #include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
@@ -33,7 +33,7 @@ void check_fallback_is_unused(const Policies&... policies) {
   (check(policies), ...);
 }
 
-/// The names of the weights of embeddings with sparse(true).
+/// Returns the names of the weights of embeddings with sparse(true).
 template <class Table>
 std::vector<std::string> sparse_embeddings(const Table& units) {
   std::vector<std::string> names;

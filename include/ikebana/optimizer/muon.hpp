@@ -1,5 +1,5 @@
 #pragma once
-// The policy Muon and its mechanism.
+// Defines the policy Muon and its mechanism.
 #include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/optimizer/engine/fallback_optimizer.hpp>
 #include <ikebana/optimizer/engine/per_parameter.hpp>

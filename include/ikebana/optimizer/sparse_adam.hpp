@@ -1,5 +1,5 @@
 #pragma once
-// The policy SparseAdam and its mechanism.
+// Defines the policy SparseAdam and its mechanism.
 #include <ikebana/optimizer/engine/fallback_optimizer.hpp>
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 
@@ -23,8 +23,8 @@ struct SparseAdam {
 
 namespace detail {
 
-/// The coalesced gradient. Throws BadModel if it is not sparse by rows and of its parameter's
-/// dtype.
+/// Returns the coalesced gradient. Throws BadModel if it is not sparse by rows and of its
+/// parameter's dtype.
 at::Tensor sparse_gradient(const at::Tensor& gradient, const at::Tensor& p,
                            const std::string& name);
 

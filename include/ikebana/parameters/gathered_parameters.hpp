@@ -1,7 +1,7 @@
 #pragma once
-// Parameters whose master weights are stored apart: on another device, in another dtype, or in
-// slices. A unit's parameters are gathered while it computes, forward and backward. One autograd
-// node per unit does that: its forward gathers, its backward reduces the gradients.
+// Defines parameters whose master weights are stored apart: on another device, in another dtype, or
+// in slices. A unit's parameters are gathered while it computes, forward and backward. One autograd
+// node per unit does that. Its forward gathers, and its backward reduces the gradients.
 #include <ikebana/parameters/stored_parameters.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
@@ -66,8 +66,8 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     const auto none = chain_.without_gradients();
     backward(roots, others);
   }
-  /// Called when master weights have new values. Units that are gathered have the former ones, and
-  /// are gathered again at their next use, which may throw.
+  /// Is called when master weights have new values. Units that are gathered have the former ones,
+  /// and are gathered again at their next use, which may throw.
   void mark_stale() noexcept {
     for (auto& stored : units_) stored.is_stale = stored.users > 0 || stored.is_arriving();
   }
@@ -208,8 +208,10 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   }
 
   std::optional<GatherGuard> root_guard_;
-  std::unique_ptr<GatherGuard> last_guard_;                // of the last unit of a forward
-  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // of units that wait for their backward
+  std::unique_ptr<GatherGuard> last_guard_;                // the guard of the last unit of a
+                                                           // forward
+  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // the guards of units that wait for
+                                                           // their backward
   std::deque<GatherGuard> create_graph_guards_;  // a backward inside the loss needs them again
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A copy of this process, to try something in it that must change nothing here.
+// Makes a copy of this process, to try something in it that must change nothing here.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -62,7 +62,7 @@ class ProcessCopy {
     }
     ::_exit(0);  // does not flush or destroy what belongs to the original process
   }
-  /// Takes the files from the child. Their numbers stay in use, so that no file that is opened
+  /// Takes away the files of the child. Their numbers stay in use, so that no file that is opened
   /// later gets what was meant for them. Returns false if they cannot be listed, e.g. without
   /// /proc.
   static bool take_files(int pipe) noexcept;

@@ -1,5 +1,5 @@
 #pragma once
-// The processor's instructions for 16-bit numbers.
+// Finds the processor's instructions for 16-bit numbers.
 
 namespace ikebana::detail {
 

@@ -1,5 +1,5 @@
 #pragma once
-// The end of a step's gradients: the sums over ranks, and the agreement before an update.
+// Ends a step's gradients: makes the sums over ranks, and the agreement before an update.
 #include <ikebana/ranks/rank_group.hpp>
 
 namespace ikebana {

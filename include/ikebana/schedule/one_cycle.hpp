@@ -1,5 +1,5 @@
 #pragma once
-// The policy OneCycleLR and its mechanism.
+// Defines the policy OneCycleLR and its mechanism.
 #include <ikebana/schedule/cycling.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy PerEpoch and its mechanism.
+// Defines the policy PerEpoch and its mechanism.
 #include <ikebana/schedule/composed.hpp>
 
 namespace ikebana {
@@ -38,7 +38,7 @@ struct Mechanism<PerEpoch<Schedule>> : detail::ComposedSchedule<PerEpoch<Schedul
   double momentum(double base, std::int64_t) const {
     return this->template part<0>().momentum(base, epochs_);
   }
-  /// The number of epochs so far.
+  /// Returns the number of epochs so far.
   std::int64_t epochs() const { return epochs_; }
 
   template <class Rate>

@@ -1,6 +1,6 @@
 #pragma once
-// The base of schedules. All except ReduceLROnPlateau are closed forms of the step, so they have no
-// state to save and do not depend on the order of calls.
+// Defines the base of schedules. All except ReduceLROnPlateau are closed forms of the step, so they
+// have no state to save and do not depend on the order of calls.
 #include <ikebana/hooks.hpp>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// Sharded parameters, gradients and optimizer state.
+// Shards parameters, gradients and optimizer state.
 #include <ikebana/shard/sliced/fully_sharded.hpp>
 
 namespace ikebana {
@@ -15,7 +15,8 @@ struct Shard<FSDP> {
   static constexpr bool needs_units = true;        ///< the model must declare units
   std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
   std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< the dtype of sums; if it is left out,
+                                                    ///< Precision chooses it
   bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
   /// Release a unit after its forward. If left out: all but the last, whose backward comes first.

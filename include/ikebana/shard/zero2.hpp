@@ -1,5 +1,5 @@
 #pragma once
-// Sharded optimizer state and gradients.
+// Shards optimizer state and gradients.
 #include <ikebana/shard/sliced/sliced.hpp>
 
 namespace ikebana {
@@ -11,7 +11,8 @@ template <>
 struct Shard<ZeRO2> {
   std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
   std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< the dtype of sums; if it is left out,
+                                                    ///< Precision chooses it
   bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
 };

@@ -10,7 +10,7 @@ inline std::int64_t bytes_of(const at::Tensor& t) {
   return t.defined() ? t.numel() * static_cast<std::int64_t>(t.itemsize()) : 0;
 }
 
-/// True if oneDNN computes the gradients. Rows count as images of one line.
+/// Returns true if oneDNN computes the gradients. Rows count as images of one line.
 inline bool by_onednn(const OperatorCall& call) {
   using at::native::ConvBackend;
   const at::Tensor input = tensor_at(call, 1), weight = tensor_at(call, 2);
@@ -28,9 +28,9 @@ inline bool by_onednn(const OperatorCall& call) {
   return backend == ConvBackend::Mkldnn || backend == ConvBackend::MkldnnTranspose;
 }
 
-/// The input's gradient is computed first: its arguments in oneDNN's layout, then its result in
-/// both layouts. The weight's gradient follows while that result is in use. oneDNN keeps the layout
-/// of tensors of fewer than 8 channels.
+/// The input's gradient is computed first. It takes its arguments in oneDNN's layout, then its
+/// result in both layouts. The weight's gradient follows while that result is in use. oneDNN keeps
+/// the layout of tensors of fewer than 8 channels.
 IKEBANA_INLINE std::int64_t convolution_backward_scratch(const OperatorCall& call) {
   if (!by_onednn(call)) return 0;
   const at::Tensor gradient = tensor_at(call, 0), x = tensor_at(call, 1);

@@ -1,5 +1,6 @@
 #pragma once
-// Buckets: the parameters that one call of an optimizer's operator updates, with their state.
+// Defines buckets: the parameters that one call of an optimizer's operator updates, with their
+// state.
 #include <array>
 #include <functional>
 #include <ikebana/detail/update_copies.hpp>
@@ -28,7 +29,7 @@ struct Bucket {
   at::Tensor lr = {};  ///< `rate` on the parameters' device, for a recorded step; an ordinary step
                        ///< on a device may leave it out of date (`set_rate`)
   Tensors parameters = {}, gradients = {}, steps = {};
-  std::vector<Tensors> state = {};        ///< by slot, then by parameter
+  std::vector<Tensors> state = {};        ///< the state, by slot, then by parameter
   std::vector<std::size_t> indices = {};  ///< index of each among the masters
   /// If updates are rounded: each parameter as a separate bucket, in FP32 scratch; and the
   /// parameter and its scratch in memory order, in one dimension.
@@ -37,13 +38,13 @@ struct Bucket {
   /// All state of the bucket, if updates use state in windows; a bucket is one window.
   Tensors window = {};
   std::int64_t state_bytes = 0;
-  UpdateCopies copies = {};  ///< of all that its update changes, if that may be undone
+  UpdateCopies copies = {};  ///< the copies of all that its update changes, if that may be undone
 };
 
-/// True if a parameter of that group belongs to the bucket.
+/// Returns true if a parameter of that group belongs to the bucket.
 bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Tensor& p);
-/// True if the host knows that the update is rejected. With `waits` it waits for the device to
-/// know.
+/// Returns true if the host knows that the update is rejected. With `waits` it waits for the device
+/// to know.
 bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits);
 /// Makes room for copies of everything that an update of the bucket changes.
 void keep_whole(Bucket& bucket);
@@ -59,7 +60,7 @@ void set_lr(at::Tensor& rate, double lr);
 /// operator writes it to a device.
 void set_rate(Bucket& b, double lr, bool is_number);
 /// Calls a fused operator, `apply(lr)`. The rate is a tensor on a CPU, where writing it costs
-/// nothing, and in a recorded step, which must read it; otherwise it is a number.
+/// nothing, and in a recorded step, which must read it. Otherwise it is a number.
 template <class Apply>
 void with_rate(const Bucket& b, const Apply& apply) {
   if (b.lr.is_cpu() || recording()) apply(b.lr);
@@ -69,11 +70,12 @@ void with_rate(const Bucket& b, const Apply& apply) {
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,
 // so these functions do.
 
-/// True if both have as many elements in the same memory order on the same device.
+/// Returns true if both have as many elements in the same memory order on the same device.
 bool same_layout(const at::Tensor& a, const at::Tensor& b);
 bool same_layout_and_dtype(const at::Tensor& a, const at::Tensor& b);
 
-/// The part of the whole state that a rank's tensor is: the rows that its master has, or all rows.
+/// Returns the part of the whole state that a rank's tensor is: the rows that its master has, or
+/// all rows.
 Slice same_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0);
 Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0);
 
@@ -89,7 +91,7 @@ struct Slot {
                    ///< parameter has no such state.
   Matches matches = &same_layout_and_dtype;  ///< false if the parameter changed after `make`
   Cut cut = &same_rows;         ///< the part of the whole parameter's state that a rank's tensor is
-  std::int64_t block_size = 0;  ///< of state that has one element for a block of elements
+  std::int64_t block_size = 0;  ///< the size of a block of elements that share one element of state
 
   at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const;
 };
@@ -101,7 +103,8 @@ struct EveryMaster {
   bool operator()(std::size_t) const { return true; }
 };
 
-/// The gradient in the memory order and dtype of its parameter. Throws BadModel if it is sparse.
+/// Returns the gradient in the memory order and dtype of its parameter. Throws BadModel if it is
+/// sparse.
 at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail

@@ -1,5 +1,5 @@
 #pragma once
-// One parameter in an update: whole, or a slice that ranks update together.
+// Defines one parameter in an update: whole, or a slice that ranks update together.
 #include <array>
 #include <ikebana/optimizer/engine/bucket.hpp>
 #include <ikebana/optimizer/engine/low_precision_update.hpp>
@@ -34,7 +34,7 @@ class ParameterUpdate {
   /// overwrite it.
   const at::Tensor& gradient() const;
   bool is_divided() const { return divided_; }
-  /// The gradient for loops that divide each element by `divisor()` themselves.
+  /// Returns the gradient for loops that divide each element by `divisor()` themselves.
   const at::Tensor& undivided() const { return bucket_.gradients[index_]; }
   double divisor() const { return divisor_ ? number(*divisor_) : 1; }
 
@@ -79,8 +79,8 @@ class CutParameter {
   const at::Tensor& state(std::size_t slot) const { return bucket_->state[slot][place_]; }
   bool on_device() const { return on_device_; }        ///< true: the host reads nothing
   double eps() const { return bucket_->numbers.eps; }  ///< the `eps` of its group
-  /// The options of the tensors with which the update computes: Float if it is rounded to BF16
-  /// afterwards.
+  /// Returns the options of the tensors with which the update computes: Float if it is rounded to
+  /// BF16 afterwards.
   at::TensorOptions options() const;
   /// Calls `f(update)`, which must not change the parameter.
   void read(ApplyUpdate f) { visit(/*writes=*/false, f); }

@@ -11,8 +11,8 @@ namespace ikebana::detail {
 class LowPrecisionUpdate {
  public:
   void begin(const Masters& masters);
-  /// The tensor that the update of a parameter computes with: the parameter itself, or FP32 scratch
-  /// of its shape and strides. State is made like it.
+  /// Returns the tensor that the update of a parameter computes with: the parameter itself, or FP32
+  /// scratch of its shape and strides. State is made like it.
   at::Tensor operand(const at::Tensor& p) { return is_rounded(p) ? like(p, value_) : p; }
   /// As above, for its gradient; sparse gradients are not copied to scratch.
   at::Tensor operand(const at::Tensor& gradient, const at::Tensor& p);
@@ -23,8 +23,8 @@ class LowPrecisionUpdate {
   /// Calls `call(bucket)`, or for rounded parameters once with each of them in FP32. A value that a
   /// rejected update leaves unchanged is written back with the same bits.
   void update(Bucket& bucket, c10::function_ref<void(Bucket&)> call);
-  /// Calls `call(bucket, j)` for one parameter of a bucket; for a rounded one with its bucket in
-  /// FP32 and the gradient that was prepared. `writes`: the parameter changes.
+  /// Calls `call(bucket, j)` for one parameter of a bucket. For a rounded one, the bucket is in
+  /// FP32 and has the gradient that was prepared. `writes` says that the parameter changes.
   void update_one(Bucket& bucket, std::size_t j, bool writes,
                   c10::function_ref<void(Bucket&, std::size_t)> call);
   bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
@@ -32,12 +32,12 @@ class LowPrecisionUpdate {
  private:
   void make_scratch(const at::Tensor& p);
   at::Tensor like(const at::Tensor& p, at::Tensor& scratch);
-  /// Parameter `j` of a bucket, in FP32.
+  /// Returns a bucket with parameter `j` of a bucket, in FP32.
   Bucket single_bucket(const Bucket& all, std::size_t j);
 
   UpdateRounding* rounding_ = nullptr;
   std::size_t first_index_ = 0;    // Masters::first
-  std::int64_t max_elements_ = 0;  // of the largest rounded parameter
+  std::int64_t max_elements_ = 0;  // the number of elements of the largest rounded parameter
   at::Tensor value_, gradient_;
 };
 

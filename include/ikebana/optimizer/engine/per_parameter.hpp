@@ -1,7 +1,7 @@
 #pragma once
-// The base of optimizers for which LibTorch has no fused operator. They update one parameter after
-// the other, and do what fused operators do inside: divide the gradient, and change nothing if the
-// step is rejected.
+// Defines the base of optimizers for which LibTorch has no fused operator. They update one
+// parameter after the other, and do what fused operators do inside: divide the gradient, and change
+// nothing if the step is rejected.
 #include <ikebana/optimizer/engine/cut_parameter.hpp>
 #include <ikebana/optimizer/engine/grouped.hpp>
 #include <ikebana/ranks/step_sums.hpp>
@@ -18,7 +18,7 @@ class ParameterUpdates : public ParameterBuckets {
   using ParameterBuckets::ParameterBuckets;
 
  protected:
-  /// True if the update uses LibTorch's operators and reads nothing on the host.
+  /// Returns true if the update uses LibTorch's operators and reads nothing on the host.
   bool on_device(const at::Tensor& p) const { return as_on_device_ || !on_host(p); }
   bool as_on_device_ = false;  ///< for tests: uses the device's implementation on a CPU, too
   bool by_operators_ = false;  ///< the update uses operators, which may fail, on a CPU, too
@@ -39,9 +39,10 @@ class ParameterUpdates : public ParameterBuckets {
   /// fails or the device rejects the step.
   void each_parameter(const StepGradients& gradients, ApplyUpdate apply,
                       c10::function_ref<void(Bucket&)> keep);
-  /// As `each_parameter`, for updates that change whole parameters and all of their state.
+  /// Does what `each_parameter` does, for updates that change whole parameters and all of their
+  /// state.
   void update_each(const StepGradients& gradients, ApplyUpdate apply);
-  /// As `update_cut` of PerParameterOptimizer.
+  /// Does what `update_cut` of PerParameterOptimizer does.
   void update_cut_of(const OptimizerFields& of, const StepGradients& gradients,
                      c10::function_ref<void(std::vector<CutParameter>&)> apply);
 
@@ -72,7 +73,8 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
   void abort() noexcept { this->abort_updates(); }
 
  protected:
-  /// As `prepare_buckets`. `scratch_bytes(parameter, gradient)` is the scratch of one update.
+  /// Does what `prepare_buckets` does. `scratch_bytes(parameter, gradient)` returns the scratch of
+  /// one update.
   void prepare_each(const Masters& masters, const StepGradients& gradients, const RateRef& rate,
                     std::size_t state_slots, ScratchBytes scratch_bytes,
                     ConvertGradient convert = dense_gradient) {

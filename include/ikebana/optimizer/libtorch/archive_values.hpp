@@ -1,7 +1,7 @@
 #pragma once
-// Values that an object with LibTorch's `serialize(OutputArchive&)` writes, by name and without a
-// copy. LibTorch's archives show their values only after they were written to a file and read
-// again.
+// Lists values that an object with LibTorch's `serialize(OutputArchive&)` writes, by name and
+// without a copy. LibTorch's archives show their values only after they were written to a file and
+// read again.
 #include <ikebana/detail/torch_optim.hpp>
 #include <string>
 #include <utility>

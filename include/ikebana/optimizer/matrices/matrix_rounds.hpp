@@ -47,7 +47,8 @@ class MatrixRounds {
  private:
   struct Round {
     const std::vector<OwnedMatrix>* matrices;
-    Tensors rows, wholes;  // of each matrix; a whole one is undefined where it is another rank's
+    Tensors rows, wholes;  // the rows of each matrix, and the whole one, which is undefined if
+                           // another rank has it
   };
 
   std::size_t rank() const { return static_cast<std::size_t>(ranks_.rank()); }

@@ -1,5 +1,6 @@
 #pragma once
-// The process groups of one trainer. They are made when its ranks meet, and dropped when one fails.
+// Defines the process groups of one trainer. They are made when its ranks meet, and dropped when
+// one fails.
 #include <ikebana/shard/launch/meeting.hpp>
 #include <ikebana/shard/process_group.hpp>
 
@@ -15,15 +16,15 @@ class RankBackends {
   bool are_there() const { return host_ != nullptr; }
   c10d::Backend& host() const { return *host_; }
   c10d::Backend& of(c10::Device device) const;
-  /// The transport of the model's tensors, as ranks compare it.
+  /// Returns the transport of the model's tensors, as ranks compare it.
   std::string transport(c10::Device device) const;
   /// Puts host memory in place of tensors of this device if Gloo sends them, which sends only host
   /// memory.
   StagedTensors stage(TensorsOfRanks& to, TensorsOfRanks& from, c10::Device device) const;
   /// Puts host memory in place of a tensor that is summed over ranks in place.
   StagedTensors stage(at::Tensor& t) const;
-  /// The tensor that is broadcast for `t`: contiguous, and in host memory if Gloo sends it. It is
-  /// `t` itself, a copy, or memory for a copy that is received first.
+  /// Returns the tensor that is broadcast for `t`: contiguous, and in host memory if Gloo sends it.
+  /// It is `t` itself, a copy, or memory for a copy that is received first.
   at::Tensor to_broadcast(const at::Tensor& t, bool is_received) const;
   /// Throws BadValue if the options ask for a backend that this device cannot use. One rank needs
   /// no backend, unless it asks for one.

@@ -16,7 +16,7 @@
 
 namespace ikebana::detail {
 
-/// The values of a policy that differ from its defaults, as a text.
+/// Returns the values of a policy that differ from its defaults, as a text.
 template <class Policy>
 std::string describe_slices(const Policy& values) {
   std::string text;
@@ -45,11 +45,11 @@ class LaunchOrder {
  public:
   /// Takes all units from the last to the first, the root: the order of forward is not known.
   void reset(std::size_t units);
-  /// Called when a microbatch begins.
+  /// Is called when a microbatch begins.
   void begin() noexcept { forward_.clear(), next_ = 0; }
-  /// Called when forward runs a unit for the first time in this microbatch.
+  /// Is called when forward runs a unit for the first time in this microbatch.
   void enter(std::size_t unit) { forward_.push_back(unit); }
-  /// Called when all ranks have made the step, and ran units in the same order.
+  /// Is called when all ranks have made the step, and ran units in the same order.
   void commit() noexcept;
   /// Calls `launch(unit)` for each unit whose turn it is, until `is_ready(unit)` is false.
   template <class Ready, class Launch>
@@ -91,8 +91,8 @@ struct SlicedUnit {
   bool is_reduced = false;           // in this microbatch
   Tensors of_microbatch;             // sums of the uses of this microbatch so far
   Tensors local;                     // gradients that are not reduced yet
-  DTypes dtypes;                     // of sums of gradients
-  SliceTransfer sent;                // of sums, which masters have as gradients
+  DTypes dtypes;                     // the dtypes of sums of gradients
+  SliceTransfer sent;                // the transfer of sums, which masters have as gradients
 
   /// Adds the gradients of one use. The uses of one microbatch are added up before the sum is added
   /// to that of earlier microbatches, as autograd does.
@@ -197,9 +197,9 @@ class Sliced : public AllRanks<Policy> {
     return whole;
   }
 
-  /// Called under FSDP and HSDP, which gather while they compute. An evaluation is a call of the
-  /// ranks that share a copy, a step a call of all ranks; ranks that each have a whole copy gather
-  /// nothing.
+  /// Is called under FSDP and HSDP, which gather while they compute. An evaluation is a call of the
+  /// ranks that share a copy, and a step is a call of all ranks. Ranks that each have a whole copy
+  /// gather nothing.
   void begin_forward(bool trains) {
     const bool is_of_all = trains && groups_.slices.size() > 1;
     agreement_.begin(is_of_all ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
@@ -207,7 +207,7 @@ class Sliced : public AllRanks<Policy> {
   void begin_unit(const Unit& unit) { agreement_.run(unit.index); }
   void end_forward() { agreement_.end_forward(); }
 
-  /// Called when a microbatch begins.
+  /// Is called when a microbatch begins.
   void set_requires_gradient_sync(bool is_last) {
     end_microbatch();
     order_.begin();
@@ -269,7 +269,7 @@ class Sliced : public AllRanks<Policy> {
   ShardGroups groups_;
   UnitAgreement agreement_{connection_};
   LaunchOrder order_;
-  std::vector<OfUnit> all_;  // by unit
+  std::vector<OfUnit> all_;  // the units' data, by unit
 
  private:
   static std::int64_t ranks_per_copy(std::int64_t all) {
@@ -317,7 +317,8 @@ class Sliced : public AllRanks<Policy> {
     auto [unit, sums, sent] = pending_.end_oldest(groups_);
     OfUnit& u = all_[unit];
     const auto& masters = u.masters;
-    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they sent this
+    u.sent.wait(groups_.copies);  // waits for the sums of an earlier microbatch, which the other
+                                  // ranks have because they sent this one
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (masters[i] < 0 || !sums[i].defined()) continue;
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];

@@ -1,7 +1,7 @@
 #pragma once
-// A strict reader for the JSON in files of tensors, and a writer of JSON strings. It allocates no
-// more than the strings that it returns and a byte per open bracket of a skipped value, does not
-// recurse, and reports the byte of an error, which general parsers do not.
+// Defines a strict reader for the JSON in files of tensors, and a writer of JSON strings. It
+// allocates no more than the strings that it returns and a byte per open bracket of a skipped
+// value, does not recurse, and reports the byte of an error, which general parsers do not.
 #include <cstdint>
 #include <ikebana/detail/text.hpp>
 #include <string>
@@ -91,8 +91,8 @@ class Json {
  public:
   /// Returns the number of bytes of a text's first character; 0 if it is not valid UTF-8.
   static std::size_t utf8_length(std::string_view text);
-  /// Makes a valid UTF-8 text for an error message: JSON-escaped, so on one line, with `?` for each
-  /// byte that is not UTF-8, and cut after about 100 bytes.
+  /// Makes a valid UTF-8 text for an error message. It is JSON-escaped and therefore on one line,
+  /// has `?` for each byte that is not UTF-8, and is cut after about 100 bytes.
   static std::string excerpt(std::string_view text);
   /// Writes a text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
   static std::string quoted(std::string_view text);
