@@ -132,7 +132,7 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
     Estimate measured =
         detail::marked_steps<Recipe>(marks, maker, batch, options, std::move(values)...);
     measured.is_measured = true;
-    measured.between_steps += measured.batch;  // which was there before
+    measured.between_steps += measured.batch;  // the batch existed before
     measured.peak += measured.batch;
     return measured;
   }

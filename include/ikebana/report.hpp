@@ -66,18 +66,19 @@ class Report {
   std::optional<BatchPosition> position;   ///< the position of the batch, if `fit` or the caller
                                            ///< knows it
   double seconds = detail::not_given;      ///< host time of the step
-  std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
+  std::optional<std::int64_t> peak_bytes;  ///< the peak, under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.
   std::shared_ptr<const MemoryReport> memory = {};
-  std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
-                                       ///< the one that fitted into memory
-  std::optional<OffloadTraffic> offloaded;  ///< under Offload
+  std::optional<std::int64_t> undone;       ///< under Accumulate<Fit<>>: the attempts of this step
+                                            ///< before the one that fitted into memory
+  std::optional<OffloadTraffic> offloaded;  ///< the traffic, under Offload
   at::Tensor outputs;                       ///< Loss::outputs of all microbatches, in row order
 
   // The step sets these.
   LossValue value;             ///< the loss, undivided; `loss()` reads it
   at::Tensor norm;             ///< the norm of all gradients, on the device; `grad_norm()` reads it
-  at::Tensor found_inf;        ///< on the device, 1 if the step was skipped; `skipped()` reads it
+  at::Tensor found_inf;        ///< a flag on the device, which is 1 if the step was skipped;
+                               ///< `skipped()` reads it
   bool must_be_finite = true;  ///< whether `loss()` throws if it is not finite
 };
 

@@ -26,8 +26,8 @@ struct Accumulate<Fit<>> {
 template <std::int64_t N>
   requires(detail::is_fit(N))
 struct Accumulate<N> {
-  std::int64_t limit = 0;          ///< as that of Accumulate<Fit<>>
-  std::int64_t quiet_steps = 100;  ///< as that of Accumulate<Fit<>>
+  std::int64_t limit = 0;          ///< the limit of Accumulate<Fit<>>
+  std::int64_t quiet_steps = 100;  ///< the quiet steps of Accumulate<Fit<>>
 };
 
 template <std::int64_t N>

@@ -44,9 +44,11 @@ namespace ikebana {
 struct FitChange {
   std::int64_t step = 0;       ///< steps before the one for which it changed
   std::int64_t from = 0;       ///< microbatches of a batch before the change
-  std::int64_t to = 0;         ///< and after it: more because memory ran out, fewer as a try
+  std::int64_t to = 0;         ///< the number afterwards: more because memory ran out, or fewer as
+                               ///< a try
   std::int64_t bytes = 0;      ///< the most bytes in use, beyond the bytes before; 0: not known
-  bool in_evaluation = false;  ///< true if the number of evaluations changed, which is separate
+  bool in_evaluation = false;  ///< true if the number of evaluations changed, which is a separate
+                               ///< number
 };
 
 namespace detail {

@@ -14,24 +14,27 @@ struct UnitRun {
 /// Facts about a step and its recipe that the estimate does not have.
 struct StepFacts {
   std::array<std::int64_t, 4> peaks{};  ///< the peak of each phase
-  std::int64_t held = 0;                ///< between steps, with the optimizer's state
-  std::int64_t after_backward = 0;      ///< with all gradients
-  std::vector<UnitRun> unit_runs = {};  ///< in the order of forward
+  std::int64_t held = 0;                ///< the bytes held between steps, with the optimizer's
+                                        ///< state
+  std::int64_t after_backward = 0;      ///< the bytes with all gradients
+  std::vector<UnitRun> unit_runs = {};  ///< the runs of units, in the order of forward
   std::int64_t microbatches = 1;
   std::int64_t rows = 0;             ///< the number of rows of the batch
-  bool ran_units = false;            ///< and the recipe has no policy on checkpoint
+  bool ran_units = false;            ///< whether units ran, and the recipe has no policy on
+                                     ///< checkpoint
   bool counts_microbatches = false;  ///< the recipe has Accumulate<N> or none, and takes one batch
   bool is_adamw = false;             ///< whether the optimizer is AdamW whose state counts as
                                      ///< memory here
-  bool masters_in_files =
-      false;  ///< with gradients and the optimizer's state, so that they take no memory
+  bool masters_in_files = false;  ///< whether they are in files, with gradients and the optimizer's
+                                  ///< state, so that they take no memory
   std::int64_t gathered =
       0;  ///< bytes of gathered parameters that are not held between steps, at most
   std::int64_t state_in_8_bits =
       0;  ///< bytes of AdamW8bit's state for the parameters that this rank updates
   std::int64_t stored = 0;         ///< bytes of the parameters that this rank stores
   std::int64_t parts = 1;          ///< number of parts into which ranks cut the parameters
-  std::int64_t ranks_of_fsdp = 0;  ///< on which the recipe could have Shard<FSDP>; else 0
+  std::int64_t ranks_of_fsdp = 0;  ///< the number of ranks on which the recipe could have
+                                   ///< Shard<FSDP>, or else 0
 };
 
 /// Returns the bytes of AdamW8bit's state of a parameter, with its default values.

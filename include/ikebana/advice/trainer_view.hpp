@@ -17,7 +17,7 @@ struct RecipeFacts {
   bool offloads = false;  ///< the recipe has a policy on offload
   bool offloads_masters =
       false;  ///< parameters, gradients and the optimizer's state are stored elsewhere
-  bool offloads_to_file = false;  ///< on a disk
+  bool offloads_to_file = false;  ///< whether the files are on a disk
   bool checkpoints = false;
   bool is_adamw = false;
   bool can_count_microbatches = false;  ///< Accumulate<N> or none, and not InBackward

@@ -198,7 +198,7 @@ class Averages {
   Tensors averages_, values_, placed_;
   std::vector<AverageWindow> lerped_, copied_,
       wide_;                       // defined averages, by the way they are updated
-  std::int64_t window_bytes_ = 0;  // for which these were made; 0: one window holds all
+  std::int64_t window_bytes_ = 0;  // the size for which these were made; 0: one window holds all
   DeviceUpdate on_device_;
   std::vector<at::ScalarType> types_;  // the dtypes of the values, at the time when they were
                                        // sorted

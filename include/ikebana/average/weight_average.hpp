@@ -105,7 +105,8 @@ class WeightAverage : public AverageHooks {
     weights_.state(archive, masters);
     if (archive.saving() && !evaluates_buffers()) return;
     buffers_.state(archive, named_buffers());
-    for (const std::string& name : later_names(model_->named_buffers()))  // in older states
+    for (const std::string& name : later_names(model_->named_buffers()))  // the names in older
+                                                                          // states
       archive.ignore(name + ".average");
     if (archive.loading()) has_statistics_ = !values.use_buffers && buffers_.any();
   }

@@ -14,7 +14,7 @@ namespace ikebana {
 /// torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;             ///< the largest total norm, above 0
-  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
+  bool error_if_nonfinite = true;  ///< false: a step whose norm is not finite is skipped
 };
 
 template <>

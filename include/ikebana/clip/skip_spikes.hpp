@@ -24,7 +24,7 @@ struct SkipSpikes {
   std::int64_t window = 128;       ///< steps that a spike is compared with
   double zscore = 6;               ///< standard deviations above the mean that are allowed
   std::int64_t max_skips = 20;     ///< spikes in a row that are allowed
-  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
+  bool error_if_nonfinite = true;  ///< false: a step whose norm is not finite is skipped
 };
 
 /// A step that SkipSpikes has skipped.

@@ -221,7 +221,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
  private:
   detail::RegisteredTensors registered_;
-  detail::ParameterClaim claim_;  // before parameters are taken from the model
+  detail::ParameterClaim claim_;  // claims parameters before they are taken from the model
   detail::UntrainedLeaves untrained_;
 
  public:

@@ -12,7 +12,7 @@ namespace detail {
 /// The last step of which an error said what memory it takes (estimate/explain.hpp).
 struct ExplainedStep {
   std::string of;    // the values of the policies, and the sizes of the batch
-  std::string text;  // empty if it could not be found out
+  std::string text;  // the text, or empty if it could not be found
 };
 
 /// The end of a loop over steps on several ranks. A trainer's methods set this rank's part; a step,
@@ -20,7 +20,7 @@ struct ExplainedStep {
 struct LoopEnd {
   bool has_ended = false;      ///< this rank's loader; it takes part in the steps of other ranks
   StopWish of_this_rank = {};  ///< the next step tells the others
-  StopWish of_all_ranks = {};  ///< as they knew it when the last step opened
+  StopWish of_all_ranks = {};  ///< the wish of all ranks when the last step opened
 };
 }  // namespace detail
 

@@ -5,8 +5,8 @@
 namespace ikebana::detail {
 
 struct Hint {
-  const char* phrase;  ///< in the text of the error
-  const char* text;    ///< what to do
+  const char* phrase;  ///< a phrase in the text of the error
+  const char* text;    ///< the advice
 };
 inline constexpr const char* compare_shapes =
     "Compare the shapes in this text: those of the batch, of the inputs, and what the operator "

@@ -79,7 +79,8 @@ class Totals {
   static void check_on_device(const LossValue::Part& part, detail::DeferredCheck& deferred);
 
   bool sampled_;                      // this step compares what the host cannot read
-  bool alone_, single_;               // there is one rank; and one microbatch
+  bool alone_, single_;               // whether there is one rank, and whether there is one
+                                      // microbatch
   c10::SmallVector<Count, 1> known_;  // one per term, or one for all
   LossValue value_;                   // with the counts so far
 };

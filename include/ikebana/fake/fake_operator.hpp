@@ -20,7 +20,7 @@ struct FakeOperator {
   bool reads = false;     ///< returns a number to the host, or a shape that depends on values
   /// The operator without `out`, if that has a rule.
   std::optional<c10::OperatorHandle> without_out = {};
-  std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
+  std::vector<int> returned = {};  ///< for each result, the index of the argument that it is, or -1
 
   /// Returns true if the operators that it calls run in its place.
   bool is_decomposed() const { return is_composite && rule == nullptr; }

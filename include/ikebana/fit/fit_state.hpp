@@ -16,7 +16,7 @@ struct FitState {
   std::int64_t epoch = 0;  // completed epochs
   std::int64_t batch = 0;  // batches of the current epoch that were trained on
   std::int64_t steps = 0;  // the number of steps of the current epoch
-  double loss_sum = 0;     // over these steps
+  double loss_sum = 0;     // the sum over these steps
   double best = std::numeric_limits<double>::quiet_NaN();  // the value of the best saved state
   std::string best_rule =
       {};  // the rule that chooses it, such as `min.loss`; empty: no state is chosen

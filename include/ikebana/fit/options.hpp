@@ -173,8 +173,9 @@ struct FitOptions {
   std::int64_t batches_per_step = 1;                ///< batches per update; each is one microbatch
   BatchSource<Batch> validate = {};                 ///< evaluated after every epoch
   std::vector<Metric<Batch>> metrics = {};          ///< computed by each validation: `{Accuracy{}}`
-  std::function<void(const Report&)> on_step = {};  ///< called after each step
-  std::function<void(const Epoch&)> on_epoch = {};  ///< called after each epoch and its validation
+  std::function<void(const Report&)> on_step = {};  ///< is called after each step
+  std::function<void(const Epoch&)> on_epoch = {};  ///< is called after each epoch and its
+                                                    ///< validation
   /// Called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
   /// Ends training after an epoch whose validation has not improved for some epochs.

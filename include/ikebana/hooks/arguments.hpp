@@ -59,10 +59,10 @@ struct StateStorage {
   /// for each update, and once more if that update is undone. Outside of windows, memory must be
   /// readable, because saving a state reads it.
   virtual void begin_window(const Tensors& /*state*/) noexcept {}
-  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< after that use
+  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< ends that use
   /// Begins the use of master weights or their gradients by code that goes through all of them.
   virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
-  virtual void end_use(const Tensors&) noexcept {}  ///< after that use
+  virtual void end_use(const Tensors&) noexcept {}  ///< ends that use
 };
 
 /// Receives the gradients of master weights that come from other ranks.
@@ -85,9 +85,9 @@ struct GradientProtocol {
   bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
   at::Tensor overflow;  ///< one float, 1: under a loss scale, a gradient was not finite before a
                         ///< policy changed it; undefined: no policy has
-  FiniteChecks finite;  ///< what `found_inf` does not say yet; it does before `prepare`, and before
-                        ///< a policy of a user's own is asked
-  StateStorage* storage = nullptr;  ///< as that of the masters
+  FiniteChecks finite;  ///< checks that `found_inf` does not include yet; it does before `prepare`,
+                        ///< and before a user's own policy is called
+  StateStorage* storage = nullptr;  ///< the storage of the masters
 };
 }  // namespace detail
 
@@ -97,7 +97,7 @@ struct GradientProtocol {
 struct StepGradients {
   std::vector<std::size_t> indices;  ///< the index of each of them among the trainer's master
                                      ///< weights
-  Tensors values;                    ///< in the order of `indices`
+  Tensors values;                    ///< the gradients, in the order of `indices`
   at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
   at::Tensor norm;          ///< the norm of the true gradients before clipping; undefined: no
                             ///< mechanism asked for it
@@ -160,9 +160,11 @@ struct Masters {
   UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
   std::size_t first = 0;               ///< index of the first of these among the trainer's
   StateStorage* storage = nullptr;     ///< null: optimizers make state where its master is
-  GradientStorage* gradient_storage = nullptr;  ///< null: they are copied to where their master is
+  GradientStorage* gradient_storage = nullptr;  ///< null: gradients are copied to the device of
+                                                ///< their master
   std::vector<Slice> slices = {};               ///< the slice of each; empty: all are whole
-  RankGroup* ranks = nullptr;                   ///< among which they are cut; null: all are whole
+  RankGroup* ranks = nullptr;                   ///< the ranks among which masters are cut; null:
+                                                ///< all are whole
   std::vector<std::vector<std::string>> other_names = {};  ///< the other names of each, if it is
                                                            ///< tied; empty: no parameter is tied
 

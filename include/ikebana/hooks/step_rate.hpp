@@ -74,7 +74,8 @@ class RateRef {
     return *reinterpret_cast<std::add_pointer_t<const Rate>>(rate);
   }
 
-  std::intptr_t rate_;  // its address: that of a function is no void*
+  std::intptr_t rate_;  // the address of the rate, as an integer, because the address of a function
+                        // is no void*
   Function lr_, momentum_;
   std::int64_t step_;
 };

@@ -144,8 +144,8 @@ class Update {
         "` keeps its own. Write one of the library's optimizers, or leave that policy out.");
   }
 
-  UpdateCopies copies_;  // from the update of a step to its end
-  StateDict kept_;       // what `state` listed: tensors themselves, and numbers as they were
+  UpdateCopies copies_;  // the copies, from the update of a step to its end
+  StateDict kept_;       // what `state` listed: the tensors themselves, and numbers as they were
   bool is_kept_ = false, keeps_copies_ = false;
   std::string lost_;                  // what an undone update left in the state
   std::optional<FlagCopy> rejected_;  // whether the last update was rejected, if only the device

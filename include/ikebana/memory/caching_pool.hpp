@@ -78,9 +78,9 @@ class CachingPool final : public bridge::PoolV1 {
   struct Counts {
     std::size_t reserved = 0;   ///< the bytes of blocks in use and of kept blocks, with headers and
                                 ///< rounding
-    std::size_t allocated = 0;  ///< as they were requested
+    std::size_t allocated = 0;  ///< the bytes as they were requested
     std::uint64_t hits = 0, misses = 0;
-    std::uint64_t blocks = 0;  ///< in use
+    std::uint64_t blocks = 0;  ///< the number of blocks in use
   };
 
   static std::shared_ptr<CachingPool> make(std::size_t limit);

@@ -76,7 +76,7 @@ class MemoryHistory : bridge::AllocationObserverV2 {
     std::int64_t bytes;
     std::uint64_t number;
     std::uint32_t place, stack;
-    std::uint32_t kind = none, unit = none;  // as it was described
+    std::uint32_t kind = none, unit = none;  // the kind and the unit as they were described
   };
   struct Event {
     Action action;
@@ -148,7 +148,8 @@ class MemoryHistory::Reader {
   MemoryRecord record_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<const MemoryWhere>> where_;
   std::vector<std::pair<std::shared_ptr<MemoryWhere>, std::vector<void*>>> unnamed_;
-  std::unordered_map<std::uint64_t, Described> described_;  // for each allocation, by its number
+  std::unordered_map<std::uint64_t, Described> described_;  // the description of each allocation,
+                                                            // by its number
 };
 
 inline MemoryRecord MemoryHistory::record() { return Reader(*this).record(); }

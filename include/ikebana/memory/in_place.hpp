@@ -57,7 +57,7 @@ enum class OnWrite { Nothing, Warn, Throw };
 
 /// The options of an InPlaceChecker.
 struct InPlaceOptions {
-  OnWrite on_write = OnWrite::Nothing;  ///< at a write to memory that a backward needs
+  OnWrite on_write = OnWrite::Nothing;  ///< the reaction to a write to memory that a backward needs
 };
 
 namespace detail {

@@ -24,9 +24,9 @@ struct MemoryWhere {
 /// One allocation of LibTorch's that is in use.
 struct MemoryBlock {
   std::uint64_t address = 0;  ///< the address of its first byte
-  std::int64_t bytes = 0;     ///< as LibTorch asked for them
-  std::uint64_t number = 0;   ///< as MemoryEvent::number
-  std::string kind;           ///< as MemoryEvent::kind
+  std::int64_t bytes = 0;     ///< the bytes that LibTorch requested
+  std::uint64_t number = 0;   ///< the same as MemoryEvent::number
+  std::string kind;           ///< the same as MemoryEvent::kind
   std::string unit;  ///< the unit whose parameter or gradient it is; otherwise the unit in which it
                      ///< was made
   std::shared_ptr<const MemoryWhere> where;  ///< its place; never null, shared by equal ones
@@ -43,14 +43,14 @@ struct MemoryEvent {
   Action action = Action::Alloc;  ///< what happened
   std::uint64_t address = 0;      ///< 0 for an allocation that did not fit
   std::int64_t bytes = 0;         ///< the bytes that were requested
-  std::int64_t time_us = 0;       ///< since 1970
+  std::int64_t time_us = 0;       ///< the time since 1970
   std::int64_t left =
-      0;  ///< for an allocation that did not fit: bytes that the limit left; 0 without a limit
+      0;  ///< for an allocation that did not fit: the bytes that the limit left; 0 without a limit
   /// `parameter` and `gradient`, if a step under `by_unit` has said so; `temporary` if it was freed
   /// in the phase in which it was allocated; otherwise what its phase leaves: `batch`,
   /// `activation`, `gradient`, `optimizer state` with averages. `other` outside of steps.
   std::string kind;
-  std::string unit;  ///< as MemoryBlock::unit
+  std::string unit;  ///< the same as MemoryBlock::unit
   std::uint64_t number =
       0;  ///< equal for an allocation and its free; 0: allocated before the history
   /// The place of the allocation, or of the free; never null.
@@ -59,11 +59,12 @@ struct MemoryEvent {
 
 /// A copy of what a history holds.
 struct MemoryRecord {
-  std::string device = "cpu";       ///< as c10::Device::str has it
+  std::string device = "cpu";       ///< the text of c10::Device::str
   std::int64_t in_use = 0;          ///< bytes that the whole process used when it was copied
   std::int64_t before = 0;          ///< bytes of these that were allocated before the history began
   std::vector<MemoryEvent> events;  ///< the last ones, in the order in which they happened
-  std::vector<MemoryBlock> blocks;  ///< in use and allocated since, sorted by address
+  std::vector<MemoryBlock> blocks;  ///< the blocks in use and the ones allocated since, sorted by
+                                    ///< address
   std::uint64_t dropped = 0;        ///< events that the history has dropped because of its bound
 };
 

@@ -38,8 +38,8 @@ at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {}
 
 /// The options of `generate`, for choosing tokens and for its end.
 struct GenerateOptions {
-  std::int64_t max_new_tokens = 20;  ///< for each row, 0 or more
-  SamplingOptions sampling{};        ///< for choosing each token
+  std::int64_t max_new_tokens = 20;  ///< the number for each row, 0 or more
+  SamplingOptions sampling{};        ///< the options for choosing each token
   /// The token that ends a row; the result is padded with it.
   std::optional<std::int64_t> stop_token{};
   /// More tokens that end a row, as `eos_token_id` does in Hugging Face's generate. A row that has

@@ -66,7 +66,7 @@ struct RMSNormImpl : torch::nn::Module {
   IKEBANA_INLINE void pretty_print(std::ostream& out) const override;
 
   std::vector<std::int64_t> normalized_shape;  ///< the sizes of the last dimensions
-  RMSNormOptions options;                      ///< as they were given
+  RMSNormOptions options;                      ///< the options as they were given
   at::Tensor weight;                           ///< undefined without elementwise_affine
 
  private:

@@ -13,7 +13,7 @@ namespace ikebana {
 /// a target of another shape, or on a CPU with other values, which PyTorch's operator ignores; and
 /// BadValue for a `margin` outside of -1 to 1. Source: torch.nn.CosineEmbeddingLoss.
 struct CosineEmbeddingLoss {
-  double margin = 0;     ///< least cosine that costs where the target is -1
+  double margin = 0;     ///< the least cosine that costs if the target is -1
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 

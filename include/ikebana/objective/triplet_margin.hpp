@@ -16,7 +16,7 @@ struct TripletMarginLoss {
   double margin = 1;     ///< the distance by which the negative must be farther, above 0
   double p = 2;          ///< norm of a difference: 2 is the Euclidean
   double eps = 1e-6;     ///< added to each element of a difference
-  bool swap = false;     ///< also uses the distance from positive to negative
+  bool swap = false;     ///< whether it also uses the distance from positive to negative
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 

@@ -32,7 +32,8 @@ class MovedGradients {
   void abort() noexcept;
   void begin_step() noexcept;
 
-  std::int64_t bytes = 0, copies = 0;  ///< moved in this step
+  std::int64_t bytes = 0, copies = 0;  ///< the numbers of bytes and copies that were moved in this
+                                       ///< step
 
  private:
   struct OfUnit {

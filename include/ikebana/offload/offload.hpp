@@ -53,27 +53,27 @@ struct Offload<CPU, Activations, Parameters> {
 template <>
 struct Offload<Disk> {
   static constexpr bool needs_units = true;  ///< the model must declare units
-  std::filesystem::path folder;              ///< on a disk; it must exist
+  std::filesystem::path folder;              ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
   bool allow_unused_units = false;           ///< a step may leave units out
 };
 /// Offload<CPU, OptimizerState> in files, as with Offload<Disk>.
 template <>
 struct Offload<Disk, OptimizerState> {
-  std::filesystem::path folder;         ///< on a disk; it must exist
+  std::filesystem::path folder;         ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
   bool allow_unused_units = false;      ///< a step may leave units out
 };
 /// Offload<CPU, Activations> in files, as with Offload<Disk>.
 template <>
 struct Offload<Disk, Activations> {
-  std::filesystem::path folder;      ///< on a disk; it must exist
+  std::filesystem::path folder;      ///< a folder on a disk, which must exist
   std::int64_t min_bytes = 1 << 16;  ///< smaller storages stay on the device
 };
 /// Offload<Disk, Activations> and Offload<Disk, OptimizerState> in one.
 template <>
 struct Offload<Disk, Activations, OptimizerState> {
-  std::filesystem::path folder;         ///< on a disk; it must exist
+  std::filesystem::path folder;         ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
   std::int64_t min_bytes = 1 << 16;     ///< smaller storages stay on the device
   bool allow_unused_units = false;      ///< a step may leave units out
@@ -82,7 +82,7 @@ struct Offload<Disk, Activations, OptimizerState> {
 template <>
 struct Offload<Disk, Activations, Parameters> {
   static constexpr bool needs_units = true;  ///< the model must declare units
-  std::filesystem::path folder;              ///< on a disk; it must exist
+  std::filesystem::path folder;              ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
   std::int64_t min_bytes = 1 << 16;          ///< smaller storages stay on the device
   bool allow_unused_units = false;           ///< a step may leave units out

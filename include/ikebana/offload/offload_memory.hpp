@@ -123,7 +123,7 @@ class FileMemory final : public OffloadMemory {
 
   std::filesystem::path folder_;
   std::shared_ptr<MappedFile> file_;              // the file of the next small tensor
-  std::vector<std::weak_ptr<MappedFile>> files_;  // kept by tensors
+  std::vector<std::weak_ptr<MappedFile>> files_;  // the files that tensors keep
   std::multimap<std::size_t, Space> reserved_;    // the spaces for tensors that are allocated
                                                   // later, by their bytes
   mutable std::mutex mutex_;

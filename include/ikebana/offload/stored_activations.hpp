@@ -76,7 +76,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   };
   struct Source {
     std::size_t section;
-    at::Tensor bytes;  // kept until the device's stream waits for the copy
+    at::Tensor bytes;  // the bytes, kept until the device's stream waits for the copy
     bridge::StreamEvent copied;
   };
 

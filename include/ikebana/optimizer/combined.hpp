@@ -162,7 +162,7 @@ namespace ikebana {
 /// have no parameter. After torchrec's CombinedOptimizer.
 template <class First, class Rest>
 struct Combined {
-  ParameterRule match = {};  ///< which parameters `first` updates
+  ParameterRule match = {};  ///< chooses the parameters that `first` updates
   First first = {};          ///< the optimizer of these parameters, and its values
   Rest rest = {};            ///< the optimizer of all others, and its values
 };
@@ -312,7 +312,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   detail::OptimizerPart<First> first_;
   detail::OptimizerPart<Rest> rest_;
   ParameterRule rule_, first_rule_;  // the rules from which `is_first_` was made
-  std::vector<bool> is_first_;       // for each master
+  std::vector<bool> is_first_;       // whether the first optimizer updates it, for each master
   std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
 };
 

@@ -111,11 +111,12 @@ struct Group {
   /// The rule that selects parameters: a pattern of names, or a function of name and tensor.
   ParameterRule match;
   std::optional<double> lr = {};                    ///< learning rate, before the schedule
-  std::optional<double> weight_decay = {};          ///< as the optimizer applies it
+  std::optional<double> weight_decay = {};          ///< the weight decay as the optimizer applies
+                                                    ///< it
   std::optional<std::array<double, 2>> betas = {};  ///< decay of its moments, in [0, 1)
-  std::optional<double> eps = {};                   ///< as the optimizer's
-  std::optional<double> momentum = {};              ///< as the optimizer's
-  GroupSchedule schedule = {};                      ///< in place of the recipe's
+  std::optional<double> eps = {};                   ///< the same as the optimizer's
+  std::optional<double> momentum = {};              ///< the same as the optimizer's
+  GroupSchedule schedule = {};                      ///< the schedule in place of the recipe's
 };
 
 /// Returns a group without weight decay, by default for biases and norms.

@@ -190,7 +190,8 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     return policy;
   }
 
-  std::vector<std::size_t> group_;  // for each master; the number of groups if it has no group
+  std::vector<std::size_t> group_;  // the group of each master; the number of groups if it has no
+                                    // group
   detail::GroupRules rules_;        // the rules from which `group_` was made
   const Masters* masters_ = nullptr;
   const UnitTable* units_ = nullptr;

@@ -99,7 +99,7 @@ struct Mechanism<SparseAdam> : detail::WithFallback<detail::SparseRows> {
   void begin(const Masters& masters);
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
-    check_values();  // before AdamW makes its state
+    check_values();  // checks the values before AdamW makes its state
     auto is_sparse = [&](std::size_t i, const at::Tensor& gradient) {
       bool sparse = gradient.is_sparse();
       if (is_sparse_[i].value_or(sparse) != sparse) throw_sparse_and_dense(masters.names[i]);
@@ -114,7 +114,8 @@ struct Mechanism<SparseAdam> : detail::WithFallback<detail::SparseRows> {
  private:
   [[noreturn]] static void throw_sparse_and_dense(const std::string& name);
 
-  std::vector<std::optional<bool>> is_sparse_;  // for each master; empty before its first gradient
+  std::vector<std::optional<bool>> is_sparse_;  // whether its gradient is sparse, for each master;
+                                                // empty before its first gradient
 };
 
 }  // namespace ikebana

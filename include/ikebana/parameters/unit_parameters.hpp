@@ -72,10 +72,11 @@ void forward_gradient_hooks(const at::Tensor& parameter, const at::Tensor& maste
 struct UnitParameters {
   const Unit* unit;
   Tensors masters;
-  std::vector<Slice> slices;   ///< which part of its parameter each master is
+  std::vector<Slice> slices;   ///< the part of its parameter that each master is
   Tensors values;              ///< the masters without gradients: they share their memory
   Tensors arriving;            ///< tensors that are being gathered, and not needed yet
-  int users = 0;               ///< how many need the gathered parameters now; 0: they are not here
+  int users = 0;               ///< the number of users that need the gathered parameters now; 0:
+                               ///< they are not here
   std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
   bool was_run = false;        ///< whether this step's loss ran it
   bool is_stale = false;  ///< masters have new values; gathered parameters have the former ones
@@ -171,7 +172,8 @@ struct UnitParameters {
   std::vector<Seen> seen_;  // what was seen of each parameter
   bool is_attached_ = false, is_exposed_ = false;
   Tensors gathered_;
-  Tensors away_;  // what released parameters show; made early, since releasing must not allocate
+  Tensors away_;  // the tensors that released parameters show; they are made early, because
+                  // releasing must not allocate
 };
 
 }  // namespace ikebana

@@ -21,7 +21,7 @@ namespace ikebana {
 /// Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
-  ParameterRule keep_fp32 = biases_and_norms;       ///< which parameters stay in FP32
+  ParameterRule keep_fp32 = biases_and_norms;       ///< chooses the parameters that stay in FP32
   std::int64_t seed = 0;                            ///< seed of the random bits that round updates
   CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };

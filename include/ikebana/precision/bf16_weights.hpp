@@ -45,7 +45,7 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowPrecisionWeights {
   /// The gathered parameters of a unit.
   struct Gathered {
     Tensors parameters;
-    std::vector<bool> is_bf16;  // for each parameter
+    std::vector<bool> is_bf16;  // whether it is BF16, for each parameter
   };
 
   /// Copies each dtype by itself, since a list of one dtype is one kernel.

@@ -25,7 +25,7 @@ struct GraphArgument {
   enum class Form { Constant, Value, List, Graph, Unknown };
   std::string name;                    ///< the name of the parameter in the operator's schema
   std::string kind;                    ///< the kind as the file names it: `as_tensor`
-  Form form = Form::Unknown;           ///< what it holds
+  Form form = Form::Unknown;           ///< the form of its contents
   c10::IValue constant = {};           ///< the value, if it is a Constant
   std::vector<GraphElement> elements;  ///< the one element of a Value, or all elements of a List
   std::shared_ptr<ProgramGraph> graph = {};

@@ -7,8 +7,8 @@ namespace ikebana {
 /// The tensors that are summed over ranks when all gradients are there, in one exchange for each
 /// group.
 struct StepSums {
-  std::vector<at::Tensor> data;    ///< over all ranks
-  std::vector<at::Tensor> slices;  ///< over the ranks among which parameters are cut
+  std::vector<at::Tensor> data;    ///< the sums over all ranks
+  std::vector<at::Tensor> slices;  ///< the sums over the ranks among which parameters are cut
 };
 
 namespace detail {

@@ -15,7 +15,7 @@ namespace ikebana {
 struct CyclicLR {
   /// The change of a cycle's height.
   enum Mode {
-    triangular,   ///< not at all
+    triangular,   ///< the height does not change from cycle to cycle
     triangular2,  ///< halved from cycle to cycle
     exp_range     ///< times `gamma` from step to step
   };
@@ -35,8 +35,8 @@ struct CyclicLR {
   std::function<double(double cycle_or_step)> scale_fn = {};
   ScaleMode scale_mode = cycle;   ///< the argument of `scale_fn`
   bool cycle_momentum = true;     ///< whether the momentum moves, too
-  double base_momentum = 0.8;     ///< at the largest rate
-  double max_momentum = 0.9;      ///< at the least rate
+  double base_momentum = 0.8;     ///< the momentum at the largest rate
+  double max_momentum = 0.9;      ///< the momentum at the least rate
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 

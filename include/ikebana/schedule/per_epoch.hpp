@@ -89,7 +89,7 @@ struct Mechanism<PerEpoch<Schedule>> : detail::ComposedSchedule<PerEpoch<Schedul
   double own(double base) const { return this->template part<0>().rate(base, epochs_); }
 
   std::int64_t epochs_ = 0;
-  std::int64_t steps_ = 0;  // since the last epoch ended
+  std::int64_t steps_ = 0;  // the number of steps since the last epoch ended
 };
 
 }  // namespace ikebana

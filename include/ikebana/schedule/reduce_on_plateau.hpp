@@ -26,11 +26,11 @@ struct ReduceLROnPlateau {
     abs   ///< a difference of metrics
   };
 
-  Mode mode = min;                     ///< which metric is better
+  Mode mode = min;                     ///< says which metric is better
   double factor = 0.1;                 ///< the factor of every rate at a reduction, in [0, 1)
   std::int64_t patience = 10;          ///< epochs without improvement that are allowed
   double threshold = 1e-4;             ///< a change must be larger to be an improvement
-  ThresholdMode threshold_mode = rel;  ///< what `threshold` is relative to
+  ThresholdMode threshold_mode = rel;  ///< says what `threshold` is relative to
   std::int64_t cooldown = 0;           ///< epochs after a reduction that are not counted
   double min_lr = 0;                   ///< no rate falls below it
   double eps = 1e-8;                   ///< smaller reductions are not made

@@ -18,8 +18,8 @@ enum class DecayForm {
 /// best form.
 struct WarmupStableDecayLR {
   std::int64_t warmup_steps = 0;              ///< the number of steps of a linear rise
-  std::int64_t stable_steps = 0;              ///< with the base rate
-  std::int64_t decay_steps = 0;               ///< from the base rate to eta_min
+  std::int64_t stable_steps = 0;              ///< the number of steps with the base rate
+  std::int64_t decay_steps = 0;               ///< the number of steps from the base rate to eta_min
   DecayForm decay = DecayForm::OneMinusSqrt;  ///< form of the descent
   double eta_min = 0;                         ///< the learning rate after it
 };

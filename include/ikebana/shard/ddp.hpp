@@ -75,7 +75,7 @@ struct Mechanism<Shard<DDP>> : detail::AllRanks<Shard<DDP>> {
   SingleRank alone_;       // no parameter is cut
   Masters masters_;
   double gradient_bytes_ = 0;
-  std::vector<std::size_t> trained_;  // in the order in which buckets are filled
+  std::vector<std::size_t> trained_;  // the parameters, in the order in which buckets are filled
   std::vector<bool> is_trained_;
   std::set<std::size_t> sparse_;  // masters whose gradients are exchanged apart from buckets
   std::optional<detail::GradientBuckets> buckets_;

@@ -21,7 +21,8 @@ struct GroupMembers {
   std::chrono::milliseconds timeout = {};
   std::optional<Backend> device_backend = {};      ///< the backend that the options ask for
   c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null if it is made when needed
-  std::int64_t connections = 0;                    ///< made so far, in the same order on all ranks
+  std::int64_t connections = 0;                    ///< the number of connections made so far, in
+                                                   ///< the same order on all ranks
   std::shared_ptr<ProcessWatch> watch = {};        ///< null without a store
   std::shared_ptr<RankWaits> waits = {};           ///< null without a store
   /// Bytes of host memory that messages of this rank used in place of a device's memory.

@@ -26,7 +26,7 @@ struct NumberRange {
   double min;        ///< the smallest value
   double max;        ///< the largest value
   bool is_whole;     ///< only whole numbers
-  const char* text;  ///< what the numbers must be, for errors
+  const char* text;  ///< says in errors what the numbers must be
 
   /// Returns whether the range contains a number.
   bool has(double number) const;

@@ -60,10 +60,10 @@ struct WeightOptions {
 /// The names of weights that only the model has (missing), that only the file has (unexpected), and
 /// that were not compared (skipped).
 struct UnmatchedWeights {
-  std::vector<std::string> missing;     ///< which the file lacks
-  std::vector<std::string> unexpected;  ///< which the model lacks
+  std::vector<std::string> missing;     ///< the names that the file lacks
+  std::vector<std::string> unexpected;  ///< the names that the model lacks
   std::vector<std::string>
-      skipped;  ///< which `skip` matches; names that only the file has come last
+      skipped;  ///< the names that `skip` matches; names that only the file has come last
 };
 
 namespace detail {
@@ -109,7 +109,7 @@ class WeightLoader {
   const WeightOptions& options_;
   std::set<const void*> seen_, found_;  // all weights; the weights that the file has
   std::set<const void*> skipped_;
-  std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
+  std::vector<std::pair<std::string, at::Tensor>> weights_;  // the weights, under their first names
   std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
   std::set<std::string> used_;
   UnmatchedWeights unmatched_;

@@ -340,7 +340,7 @@ class BudgetMechanism : public CheckpointMechanism {
   const Plan* plan_ = nullptr;
   std::optional<ForwardTimes> times_;
   std::optional<bridge::SharedMemoryLimit> limit_;
-  bool met_limit_ = false;  // what threw may have been the limit
+  bool met_limit_ = false;  // whether the exception may have come from the limit
   const std::size_t* microbatch_of_step_ = nullptr;
   std::size_t microbatch_ = 0, units_run_ = 0;
   bool inside_unit_ = false;

@@ -105,7 +105,7 @@ struct PlannedBatches {
   /// them.
   bool has_times = true;
   bool has_plan = false;
-  std::int64_t budget = 0, level = 0;  ///< for which the plan was made, on this rank
+  std::int64_t budget = 0, level = 0;  ///< the numbers for which the plan was made, on this rank
   Prediction predicted = {};
   std::vector<double> seconds = {};  ///< the times of the latest steps by this plan
 

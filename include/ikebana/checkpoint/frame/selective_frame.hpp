@@ -44,7 +44,8 @@ struct KeptResult {
 /// One call whose outputs are kept.
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
-  std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew numbers
+  std::optional<bridge::GeneratorState> generator = {};  ///< the state after the call, if it drew
+                                                         ///< numbers
   std::size_t signature = 0;     ///< hash of its arguments' shapes and dtypes
   std::size_t saved_before = 0;  ///< how many tensors autograd had saved before the call
 

@@ -73,7 +73,7 @@ class CutParameter {
         divisor_(&divisor),
         on_device_(on_device) {}
 
-  std::size_t index() const { return bucket_->indices[place_]; }  ///< among the masters
+  std::size_t index() const { return bucket_->indices[place_]; }  ///< its index among the masters
   const Slice& slice() const { return slice_; }                   ///< the rows of this rank
   /// Returns a tensor of the state, in the order of the optimizer's slots.
   const at::Tensor& state(std::size_t slot) const { return bucket_->state[slot][place_]; }

@@ -103,15 +103,17 @@ class ParameterBuckets {
   void forget_copies() noexcept;
 
   GroupRules rules_;                 // the rules from which `group_` was made
-  std::vector<std::size_t> group_;   // for each master; the number of groups if it has no group
-  std::vector<bool> is_updated_;     // for each master: by this optimizer
-  std::vector<bool> is_first_step_;  // for each master: no accepted update with all of its state
+  std::vector<std::size_t> group_;   // the group of each master; the number of groups if it has no
+                                     // group
+  std::vector<bool> is_updated_;     // whether this optimizer updates it, for each master
+  std::vector<bool> is_first_step_;  // whether no update with all of its state was accepted, for
+                                     // each master
   StepCounts steps_;
   std::vector<std::size_t> indices_;  // masters of the present step
   std::vector<std::size_t> made_;     // masters whose state was made in this step
   bool keeps_copies_ = false;         // whether all buckets keep copies in every step
   bool is_sorted_ = false;            // false: buckets_ must be made again
-  std::int64_t window_bytes_ = 0;     // for which buckets_ were made; 0: no windows
+  std::int64_t window_bytes_ = 0;     // the size for which buckets_ were made; 0: no windows
   std::vector<Bucket> buckets_;
 };
 

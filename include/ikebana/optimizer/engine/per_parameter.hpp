@@ -26,7 +26,7 @@ class ParameterUpdates : public ParameterBuckets {
   /// `needs_whole_`: an element's update depends on other elements, so slices are refused, unless
   /// `updates_cut_` says that `update_cut` is called if `ranks_` is not null.
   bool needs_whole_ = false, updates_cut_ = false;
-  RankGroup* ranks_ = nullptr;  ///< among which parameters are cut; null: all are whole
+  RankGroup* ranks_ = nullptr;  ///< the ranks among which parameters are cut; null: all are whole
 
   /// Is called by `begin`. `refuse(masters, i)` throws for a slice.
   void check_slices(const Masters& masters, c10::function_ref<bool(std::size_t)> is_updated,

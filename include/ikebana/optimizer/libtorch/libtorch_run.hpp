@@ -218,7 +218,8 @@ class LibTorchRun {
                                                 // their state
   bool is_kept_ = false;                        // the copies are complete
   std::vector<std::unique_ptr<State>> states_;  // former states, with their tensors
-  std::vector<std::unique_ptr<State>> loaded_;  // made by checking, taken by loading
+  std::vector<std::unique_ptr<State>> loaded_;  // the states that checking made, which loading
+                                                // takes
   std::optional<FlagCopy> rejected_;            // set after an update if only the device knows
 };
 

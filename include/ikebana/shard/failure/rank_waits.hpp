@@ -25,7 +25,8 @@ struct CallPlace {
 /// its trainers is.
 struct WaitRecord {
   std::int64_t wait = 0;    ///< its number among this rank's waits, from 1
-  std::size_t trainer = 0;  ///< in which it waits; in the order in which trainers were made
+  std::size_t trainer = 0;  ///< the trainer in which it waits, by the order in which trainers were
+                            ///< made
   std::string where = {};   ///< the call and the trainer, for errors
   std::vector<CallPlace> begun = {};  ///< the last call of each trainer; `trainer`'s waits
   /// For each rank, the number of its wait that was read while this one lasted, or 0 if no wait was
@@ -136,12 +137,12 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
   std::vector<CallPlace> begun_;
   std::thread::id thread_;  // the thread that calls the trainers
   bool has_threads_ = false;
-  Call call_;  // in which this rank waits; without a name if it does not wait
+  Call call_;  // the call in which this rank waits; without a name if it does not wait
   std::int64_t wait_ = 0;
   std::string refusal_;
   const MessageWorks* works_ = nullptr;
   std::int64_t looked_ = 0;  // the wait of the last look
-  std::mutex asking_;        // for the members below
+  std::mutex asking_;        // guards the members below
   StoreCalls calls_;
   WaitRecord posted_;
   bool has_news_ = false;  // about a wait that this one waits for

@@ -152,7 +152,7 @@ class Connection final : public RankGroup {
     }
   }
 
-  static constexpr std::size_t most_sent = 6;  // as many as three units send
+  static constexpr std::size_t most_sent = 6;  // as many messages as three units send
 
   std::shared_ptr<GroupMembers> members_;
   RankBackends backends_;

@@ -48,7 +48,7 @@ class RankBackends {
   bool uses_nccl(c10::Device device) const;
 
   std::shared_ptr<GroupMembers> members_;
-  StorePtr store_;  // in which the ranks meet
+  StorePtr store_;  // the store in which the ranks meet
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
 };
 

@@ -14,7 +14,7 @@ namespace ikebana {
 struct World {
   std::int64_t rank = 0;        ///< the rank of this process, from 0
   std::int64_t size = 1;        ///< the number of processes
-  std::int64_t local_rank = 0;  ///< within its host, e.g. to choose a device
+  std::int64_t local_rank = 0;  ///< the rank within its host, e.g. to choose a device
   std::int64_t local_size = 1;  ///< the number of processes on its host
   /// The host of rank 0, where the ranks meet. It is the same for all ranks, and not used if `size`
   /// is 1.

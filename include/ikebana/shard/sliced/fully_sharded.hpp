@@ -49,7 +49,7 @@ class FullySharded : public Sliced<Policy> {
   std::string describe() const { return describe_slices(this->values); }
 
  private:
-  std::unique_ptr<MakerModel> made_;  // until the trainer is made
+  std::unique_ptr<MakerModel> made_;  // exists until the trainer is made
 };
 
 }  // namespace ikebana::detail

@@ -87,8 +87,9 @@ struct SlicedUnit {
   Tensors whole;                      // memory for gathered parameters that are kept
   bool is_complete = false;           // `whole` has the present values
   std::optional<UnitGather> gather;
-  std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and arrivals of gradients
-  bool is_reduced = false;           // in this microbatch
+  std::int64_t uses = 0, calls = 0;  // the numbers of forwards, and of arrivals of gradients, in
+                                     // this microbatch
+  bool is_reduced = false;           // whether it is reduced in this microbatch
   Tensors of_microbatch;             // sums of the uses of this microbatch so far
   Tensors local;                     // gradients that are not reduced yet
   DTypes dtypes;                     // the dtypes of sums of gradients
@@ -338,7 +339,7 @@ class Sliced : public AllRanks<Policy> {
   UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
   std::int64_t generation_ = 0;
-  std::chrono::steady_clock::time_point began_ = {};  // when the step began
+  std::chrono::steady_clock::time_point began_ = {};  // the time when the step began
 };
 
 }  // namespace ikebana::detail

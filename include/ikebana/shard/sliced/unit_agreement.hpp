@@ -39,7 +39,7 @@ class UnitAgreement {
   struct Kind {
     std::vector<Turn> agreed;
     bool is_agreed = false;
-    std::int64_t forwards = 0;  // since the ranks met
+    std::int64_t forwards = 0;  // the number of forwards since the ranks met
     std::string post;           // the key of the last post
   };
 
@@ -49,7 +49,7 @@ class UnitAgreement {
   std::string text(const Turn& turn) const;
 
   Connection& connection_;
-  std::array<Kind, 2> kinds_;   // for evaluation, for training
+  std::array<Kind, 2> kinds_;   // for evaluation, and for training
   RankGroup* group_ = nullptr;  // the group of the present forward; null outside of a forward
   Kind* kind_ = nullptr;
   std::vector<Turn> now_;  // the turns of this forward

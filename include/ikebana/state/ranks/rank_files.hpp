@@ -11,7 +11,7 @@
 
 namespace ikebana::detail {
 
-inline constexpr const char *ranks_key = "ikebana.ranks",  // how many files there are
+inline constexpr const char *ranks_key = "ikebana.ranks",  // the number of files
     *file_prefix = "ikebana.file.";                        // followed by the rank
 
 /// A file of one rank: its name, in the folder of the manifest, and the checksum of its header,

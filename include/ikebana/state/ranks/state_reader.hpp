@@ -45,7 +45,7 @@ class StateReader {
   struct Pieces {
     at::ScalarType type = at::ScalarType::Undefined;
     std::vector<std::int64_t> sizes = {};
-    std::vector<Piece> all = {};  // in the order of rows, without gaps
+    std::vector<Piece> all = {};  // the pieces in the order of rows, without gaps
   };
 
   void add(const RankFile& file);

@@ -66,7 +66,8 @@ auto while_ranks_live(const GroupMembers& members, F f) {
   std::packaged_task<decltype(f())()> task(std::move(f));
   auto result = task.get_future();
   std::thread(std::move(task)).detach();
-  const Deadline deadline(members.timeout + std::chrono::milliseconds(200));  // after Gloo's own
+  const Deadline deadline(members.timeout + std::chrono::milliseconds(200));  // ends after Gloo's
+                                                                              // own limit
   while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
     if (const std::string ended = members.watch->ended(); !ended.empty())
       throw std::runtime_error(ended);
