@@ -152,7 +152,8 @@ struct DeviceHooks : Hooks {
 };
 /// The base of mechanisms on the axis layout, which lay out the tensors of model and batches.
 struct LayoutHooks : Hooks {
-  /// 1. After the device's: returns the batch as its tensors are to lie in memory.
+  /// 1. Returns the batch with the memory layout that its tensors are to have. Is called after the
+  /// device's `place`.
   template <class Batch>
   Batch place(Batch batch, c10::Device) {
     return batch;

@@ -52,7 +52,7 @@ class Count {
 
  private:
   static at::Tensor widened(const at::Tensor& items);
-  /// The dtype in which `sum` is divided: a count of 70000 is infinite in Half.
+  /// Returns the dtype in which `sum` is divided. A count of 70000 is infinite in Half.
   static at::ScalarType exact_type(const at::Tensor& sum);
 
   bool given_ = false;

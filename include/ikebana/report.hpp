@@ -46,7 +46,7 @@ class Report {
   std::optional<double> grad_norm() const;
   /// Returns the number of items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
-  /// Refused: write `loss()`.
+  /// It is refused. Write `loss()`.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   operator Number() const {
@@ -93,7 +93,7 @@ struct Evaluation {
 
   /// Returns the value of a metric by its name. Throws Error if no metric has that name.
   double operator[](const std::string& name) const;
-  /// Refused: write `.loss`.
+  /// It is refused. Write `.loss`.
   template <class Number>
     requires std::is_floating_point_v<Number>  // of integers, x["name"] would be ambiguous
   operator Number() const {

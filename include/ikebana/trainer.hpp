@@ -82,9 +82,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     return step<std::pair<at::Tensor, at::Tensor>>(batch);
   }
 
-  /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
-  /// recipe's precision, averaged weights if the recipe has them. A metric has `name`,
-  /// `update(batch, outputs)` and `value()`.
+  /// Returns the mean loss and the metrics over all batches of a loader. It uses no gradients,
+  /// evaluation mode, the recipe's precision, and averaged weights if the recipe has them. A metric
+  /// has `name`, `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics);
 
@@ -216,9 +216,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   std::int64_t world_size() const { return core().ranks().data().size(); }
   /// Returns the index of this rank among them, from 0.
   std::int64_t rank() const { return core().ranks().data().rank(); }
-  /// For a loop over steps on several ranks, all of which must end after the same step: the next
+  /// Is for a loop over steps on several ranks, all of which must end after the same step. The next
   /// step tells the others this rank's wish, at no cost. Returns the wish of all ranks as they knew
-  /// it in the last step; with one rank, the wish itself.
+  /// it in the last step, or with one rank the wish itself.
   StopWish agree_to_stop(StopWish wish) {
     if (one_rank()) return wish;
     core().loop_end.of_this_rank = wish;
@@ -266,7 +266,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                                   [&] { ikebana::step(core(), detail::unwrapped<Core>(batch)); });
   }
 
-  /// The whole recipe, defaults included, in wrapping order.
+  /// Returns the whole recipe, defaults included, in wrapping order.
   std::string describe() {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +
                        std::to_string(core().units.units().size() - 1) + " units, on " +

@@ -14,9 +14,9 @@ inline Explain explanation = nullptr;
 /// an error.
 std::string held_memory(const TrainerView& trainer);
 
-/// The lines that follow an error of memory: what the step takes, if the program has the
-/// explanation; otherwise what is held, and how to get the explanation. With `failed`, the step is
-/// the last failed one of several attempts that a policy made.
+/// Returns the lines that follow an error of memory. They say what the step takes, if the program
+/// has the explanation. Otherwise they say what is held, and how to get the explanation. With
+/// `failed`, the step is the last failed one of several attempts that a policy made.
 std::string memory_of_step(const TrainerView& trainer, const BatchView& batch, bool failed,
                            const std::function<void()>& step);
 

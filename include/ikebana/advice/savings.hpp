@@ -57,8 +57,8 @@ class Savings {
  private:
   std::int64_t of_passes() const { return std::max(facts_.peaks[1], facts_.peaks[2]); }
   std::int64_t of_update() const { return std::max(facts_.peaks[0], facts_.peaks[3]); }
-  /// The least possible peak: at the end of backward all gradients are in use, and so are the last
-  /// units.
+  /// Returns the least possible peak. At the end of backward all gradients are in use, and so are
+  /// the last units.
   std::int64_t least() const;
 
   /// Returns the peak if units keep their inputs, and one is recomputed at a time. The units before

@@ -48,8 +48,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   AnyTrainer(Trainer<Model, Policies...> trainer)
       : methods_(std::make_unique<Implementation<Model, Policies...>>(std::move(trainer))) {}
 
-  /// One update from one batch, which is cut into the recipe's microbatches, or from a range of
-  /// batches, each of which is one microbatch: what is one batch is as for Trainer::step.
+  /// Makes one update from one batch, which is cut into the recipe's microbatches, or from a range
+  /// of batches, each of which is one microbatch. What counts as one batch is as for Trainer::step.
   Report step(const Batch& batch) { return methods().step(batch); }
   Report step(const std::vector<detail::given_microbatch<Batch>>& batches) {
     return methods().step(detail::microbatches<Batch>(batches));
@@ -87,8 +87,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     (detail::append(list, std::move(metrics)), ...);
     return methods().evaluate(BatchSource<Batch>(loader), list);
   }
-  /// The model's result for a batch, as Trainer::predict; for its input alone, if its target is
-  /// undefined. Throws BadModel for a recipe whose model does not give one tensor.
+  /// Returns the model's result for a batch, as Trainer::predict does. If the batch's target is
+  /// undefined, it is the result for its input alone. Throws BadModel for a recipe whose model does
+  /// not give one tensor.
   at::Tensor predict(const Batch& batch) { return methods().predict(batch); }
   /// Computes batch norm's statistics for the weights that are evaluated, as Trainer::update_bn.
   template <class Loader>
@@ -108,7 +109,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// Ends an epoch, as Trainer::end_epoch; `fit` calls it.
   void end_epoch(const Epoch& epoch) { methods().end_epoch(epoch); }
 
-  /// The state without copies, as Trainer::state_view: its tensors are the trainer's own.
+  /// Returns the state without copies, as Trainer::state_view does. Its tensors are the trainer's
+  /// own.
   StateDict state_view(const StateParts& parts = {}) { return methods().state_view(parts); }
   /// Loads what `state` returned, as Trainer::restore: throws BadState, and changes nothing, if it
   /// does not fit.
@@ -140,7 +142,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
   /// Returns the wish of all ranks at once, as Trainer::agree_to_stop_now. All ranks call it.
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
-  /// The model, which the trainer still holds: while it trains, its parameters may lie elsewhere.
+  /// Returns the model, which the trainer still holds. While it trains, its parameters may lie
+  /// elsewhere.
   Handle model() { return methods().model(); }
   /// Says where the batch of the next step lies in the data, for its report.
   void set_position(std::optional<BatchPosition> at) { methods().set_position(at); }

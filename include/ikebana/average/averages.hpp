@@ -39,7 +39,8 @@ struct AverageFlags {
   void count(at::Tensor& updates) const noexcept;
 };
 
-/// True for 16-bit values, whose average is FP32: in 16 bits a small weight would round away.
+/// Returns true for 16-bit values, whose average is FP32: in 16 bits a small weight would round
+/// away.
 bool average_is_wide(const at::Tensor& value);
 /// Allocates memory for the average of a value.
 at::Tensor average_like(const at::Tensor& value);

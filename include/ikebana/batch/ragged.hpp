@@ -33,7 +33,7 @@ class Ragged {
   std::int64_t size() const { return defined() ? std::ssize(host_) - 1 : 0; }
   /// Returns the rows of all samples.
   const at::Tensor& values() const { return values_; }
-  /// n + 1 positions in `values()`, Long, on its device; the first is 0.
+  /// Returns n + 1 positions in `values()`, Long, on its device. The first is 0.
   const at::Tensor& offsets() const { return offsets_; }
   /// Returns the number of rows of each sample. Does not wait for a device.
   std::vector<std::int64_t> lengths() const;

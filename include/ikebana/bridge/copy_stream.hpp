@@ -7,8 +7,8 @@
 
 namespace ikebana::bridge {
 
-/// True for devices with streams and events, whose allocator keeps memory for the streams that use
-/// it.
+/// Returns true for devices with streams and events, whose allocator keeps memory for the streams
+/// that use it.
 bool has_copy_streams(c10::Device device);
 
 /// The kinds of copies, each with a stream of its own.

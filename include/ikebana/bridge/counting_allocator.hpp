@@ -56,7 +56,7 @@ class AllocationObserverV2 {
   virtual void allocated(const void* data, int64_t bytes, int64_t in_use) noexcept = 0;
   /// It is called before the memory is freed, so that no other block has its address yet.
   virtual void freed(const void* data, int64_t bytes) noexcept = 0;
-  /// Called for an allocation beyond the limit, or that the system refused. Nothing was counted.
+  /// Is called for an allocation beyond the limit, or that the system refused. Nothing was counted.
   virtual void refused(int64_t bytes, int64_t limit) noexcept = 0;
   /// It is called by code that knows the use of the block at this address, such as `parameter` of
   /// the unit `block0`.

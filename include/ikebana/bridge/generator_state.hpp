@@ -25,7 +25,8 @@ struct GeneratorObserver {
   virtual ~GeneratorObserver() = default;
   /// The present state was captured. Returns a number other than 0, by which `restored` names it.
   virtual std::uint64_t captured(const at::Generator& generator) = 0;
-  /// The generator was set to a captured state; 0 if this observer did not hear of the capture.
+  /// The generator was set to a captured state, or to 0 if this observer was not informed of the
+  /// capture.
   virtual void restored(const at::Generator& generator, std::uint64_t state) = 0;
 };
 /// The observer of this thread, or null.

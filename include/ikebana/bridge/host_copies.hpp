@@ -19,7 +19,8 @@ class StreamEvent {
   void block(const c10::Stream& stream) const;
   /// Makes the host wait for the event.
   void synchronize() const;
-  /// As `synchronize`, but does not throw: a device that failed does not use memory any more.
+  /// Does what `synchronize` does, but does not throw. A device that failed does not use memory any
+  /// more.
   void synchronize_quietly() const noexcept;
   explicit operator bool() const { return event_ != nullptr; }
 
@@ -49,7 +50,7 @@ class HostCopies {
                         const StreamEvent& after = {}) const;
   /// Makes the current stream wait: its work from now on begins after the event.
   void wait_for(const StreamEvent& event) const;
-  /// As `wait_for`, but does not throw.
+  /// Does what `wait_for` does, but does not throw.
   void wait_for_quietly(const StreamEvent& event) const noexcept;
 
  private:

@@ -82,7 +82,7 @@ class MemoryCounter {
   /// Returns the bytes in use. On the CPU, these do not include bytes that were allocated before
   /// the first counter (see `counted`).
   int64_t now() const { return attached_->source.now(); }
-  /// The most bytes in use at once since this counter was made or its peak was last reset.
+  /// Returns the most bytes in use at once since this counter was made or its peak was last reset.
   int64_t peak() const { return attached_->source.peak(attached_->tracker); }
   void reset_peak() { attached_->source.reset_peak(attached_->tracker); }
 

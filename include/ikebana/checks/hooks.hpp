@@ -68,7 +68,7 @@ IKEBANA_EACH_HOOK(IKEBANA_HAS_HOOK)
 IKEBANA_EACH_RENAMED_HOOK(IKEBANA_HAS_HOOK)
 #undef IKEBANA_HAS_HOOK
 
-// The following checks whether a hook can be called.
+// The code below checks whether a hook can be called.
 
 struct AnyRate {
   double operator()(double lr) const { return lr; }

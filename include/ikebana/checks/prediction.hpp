@@ -5,8 +5,9 @@
 
 namespace ikebana::detail {
 
-/// True if the model's `forward` takes these values as they are, so that policies see its units.
-/// The children of a Sequential are templates, which take anything, so they count only for tensors.
+/// Returns true if the model's `forward` takes these values as they are, so that policies see its
+/// units. The children of a Sequential are templates, which take anything, so they count only for
+/// tensors.
 template <class Run, class Model, class... Given>
 consteval bool forward_takes() {
   if constexpr (std::is_same_v<units_of_t<Model>, Children>)

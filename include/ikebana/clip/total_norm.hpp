@@ -45,8 +45,8 @@ class NormOfAll : public ClipHooks {
   /// Computes in the gradients' dtype, as PyTorch does. Returns Double if a gradient is Double,
   /// else Float, since a divisor is made from it.
   static at::Tensor norm_of(const Tensors& gradients, StateStorage* storage);
-  /// at::stack, on a CPU without the dispatcher: it gives the same bits, and for a small model the
-  /// dispatcher costs more than the norms.
+  /// Computes at::stack, on a CPU without the dispatcher. This gives the same bits, and for a small
+  /// model the dispatcher costs more than the norms.
   static at::Tensor stacked(const Tensors& norms);
   /// Finds the gradient that is not finite, for the text of an error on a CPU.
   std::string culprit(const StepGradients& gradients) const;

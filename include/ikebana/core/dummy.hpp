@@ -31,7 +31,7 @@ auto without_batch(const Like& like) {
     return none;
   }
 }
-/// True if a batch may have no rows, since other ranks may have some.
+/// Returns true if a batch may have no rows, since other ranks may have some.
 template <class Core>
 bool may_have_no_rows(Core& core) {
   if constexpr (Core::one_rank) return false;

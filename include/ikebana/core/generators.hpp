@@ -19,10 +19,11 @@ class RankGenerators {
   /// same numbers.
   std::uint64_t position() const;
   void derive(std::int64_t rank);
-  /// Called when the step is committed: puts back the generators that drew nothing.
+  /// Is called when the step is committed: puts back the generators that drew nothing.
   void finish() noexcept;
 
-  /// A number of this process, since ranks that are threads of one process share its generators.
+  /// Returns a number of this process, because ranks that are threads of one process share its
+  /// generators.
   static std::uint64_t process();
 
  private:

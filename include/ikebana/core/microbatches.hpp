@@ -84,7 +84,8 @@ auto rank_microbatches(Core& core, const Batch& placed) {
   }
 }
 
-/// The microbatches. Those of a range of batches are the batches, unless the recipe fits memory.
+/// Returns the microbatches. The batches of a range are the microbatches, unless the recipe fits
+/// memory.
 template <class Core, class Batch>
 decltype(auto) cut(Core& core, const Batch& placed) {
   if constexpr (!Core::one_rank) {

@@ -42,7 +42,7 @@ class BufferBackup {
   const std::string& name() const { return name_; }
 
  private:
-  /// The buffer's memory; null for a sparse tensor.
+  /// Returns the buffer's memory, or null for a sparse tensor.
   const c10::StorageImpl* storage() const;
   /// Returns true if the tensor has another memory, shape or dtype than when the step began.
   bool has_moved() const;
@@ -72,7 +72,7 @@ class RestorePoint {
   /// Begins a step. If it throws, everything stays as it was.
   void begin(const torch::nn::Module& model);
   void commit() noexcept;
-  /// Called when the step is skipped: puts back statistics that its batch has made NaN for good.
+  /// Is called when the step is skipped: puts back statistics that its batch has made NaN for good.
   void put_back_non_finite();
   /// Ends a step that threw.
   void restore() noexcept;

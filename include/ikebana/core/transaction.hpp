@@ -133,7 +133,7 @@ class Transaction {
       detail::agree(ranks.data(), {rejects, order, gradients.hash_of_indices()});
     }
   }
-  /// A bit for each mechanism: whether it has instructions for the other ranks.
+  /// Returns a bit for each mechanism, which says whether it has instructions for the other ranks.
   std::uint64_t instructions() {
     std::uint64_t all = 0, bit = 1;
     core_.mechanisms.each([&](auto& mechanism) {

@@ -103,7 +103,7 @@ class UntrainedLeaves {
   }
   LeafRecord* record() const { return record_.get(); }
 
-  /// Called by a backward pass for each leaf, and at the end of its walk.
+  /// Is called by a backward pass for each leaf, and at the end of its walk.
   struct Check {
     UntrainedLeaves* self;  // null: nothing is checked
     torch::nn::Module& model;

@@ -49,7 +49,7 @@ class DataLoader {
   std::int64_t size() const { return core_->order().batches(); }
   /// Returns the options that it was made with.
   const DataLoaderOptions& options() const { return core_->options(); }
-  /// The dataset, or the dataset to which the pointer points.
+  /// Returns the dataset, or the dataset to which the pointer points.
   const auto& dataset() const { return std::as_const(core_->dataset()); }
 
   /// Returns the epoch of the next batch, from 0.

@@ -33,8 +33,8 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
   /// Returns the scratch memory of a product of 16-bit tensors in FP32: its arguments in FP32, and
   /// what the kernel needs for these. `wide_results` adds its results in FP32 once they exist.
   static std::int64_t wide_scratch(const OperatorCall& call, const FakeOperator& op);
-  /// The bytes of results in FP32: each is twice as large as the rounded one, which is made from
-  /// it.
+  /// Returns the bytes of results in FP32. Each is twice as large as the rounded one, which is made
+  /// from it.
   static std::int64_t wide_results(const OperatorCall& call);
   const FakeOperator& found(const OperatorCall& call);
   /// Returns true for `resize_`, and if a result is written to a tensor that has no elements yet.
@@ -42,8 +42,8 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
 
   /// Returns false if the call writes to a tensor that existed before the mode.
   static bool writes_to_own(const OperatorCall& call);
-  /// True if an argument is fake or larger than `small`: the values of large tensors with memory
-  /// are not used either.
+  /// Returns true if an argument is fake or larger than `small`: the values of large tensors with
+  /// memory are not used either.
   bool takes_fake(const OperatorCall& call) const;
   static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }
   template <class Predicate>

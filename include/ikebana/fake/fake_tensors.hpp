@@ -44,8 +44,8 @@ const c10::DataPtr& data_of(const at::Tensor& t);
 
 }  // namespace detail
 
-/// True for a tensor whose values are not known: it has no memory, or one element that stands for
-/// any value.
+/// Returns true for a tensor whose values are not known: it has no memory, or one element that
+/// stands for any value.
 bool is_fake(const at::Tensor& t);
 
 /// Returns true for a tensor that a FakeMemory counts: a fake one, or a small one with memory that

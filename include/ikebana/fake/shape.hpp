@@ -33,7 +33,7 @@ at::Tensor tensor_at(const OperatorCall& call, std::size_t i);
 std::vector<std::int64_t> ints_at(const OperatorCall& call, std::size_t i);
 std::int64_t int_at(const OperatorCall& call, std::size_t i);
 bool bool_at(const OperatorCall& call, std::size_t i);
-/// `list[i]`; the list may have one number for all dimensions.
+/// Returns `list[i]`. The list may have one number for all dimensions.
 std::int64_t of_dim(const std::vector<std::int64_t>& list, std::size_t i);
 /// Returns a tensor on the meta device with the layout of an argument, or of a number.
 at::Tensor meta_at(const OperatorCall& call, std::size_t i);
@@ -89,7 +89,7 @@ Shapes like_columns(const OperatorCall& call) {
 /// Returns the common batch of two arguments, then these two sizes.
 std::vector<std::int64_t> batched(const at::Tensor& a, const at::Tensor& b, std::int64_t rows,
                                   std::int64_t width);
-/// The sizes that a reduction leaves of a tensor. Without `dims` it reduces all dimensions.
+/// Returns the sizes that a reduction leaves of a tensor. Without `dims` it reduces all dimensions.
 std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims, bool keep);
 /// Returns the dtype of a sum or a product: the one that is asked for, or Long for integers.
 at::ScalarType sum_type(const OperatorCall& call, std::size_t type);

@@ -176,7 +176,7 @@ struct FitOptions {
   std::function<void(const Report&)> on_step = {};  ///< is called after each step
   std::function<void(const Epoch&)> on_epoch = {};  ///< is called after each epoch and its
                                                     ///< validation
-  /// Called after every step and every epoch; fit stops when it returns true.
+  /// Is called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
   /// Ends training after an epoch whose validation has not improved for some epochs.
   std::optional<EarlyStopping> early_stopping = {};

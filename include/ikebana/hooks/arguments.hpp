@@ -24,7 +24,7 @@ using DTypes = std::vector<at::ScalarType>;  ///< dtypes, one for each parameter
 
 namespace detail {
 const char* phase_name(Phase phase);
-/// The tensors without gradients: they share their memory.
+/// Returns the tensors without gradients, which share their memory.
 Tensors detached(const Tensors& tensors);
 }  // namespace detail
 
@@ -147,7 +147,7 @@ struct UpdateRounding {
 };
 
 namespace detail {
-/// True if the update of the master weight `p` is rounded: only BF16 weights are.
+/// Returns true if the update of the master weight `p` is rounded: only BF16 weights are.
 bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p);
 /// Returns all elements of a tensor without gaps, in one dimension.
 at::Tensor in_memory_order(const at::Tensor& t);

@@ -17,7 +17,8 @@ class FiniteChecks {
   void add(std::vector<at::Tensor> numbers, Raise raise);
   bool empty() const { return all_.empty(); }
   void clear() noexcept { all_.clear(); }
-  /// All numbers, each Float or Double: in these dtypes no finite number becomes infinite.
+  /// Returns all numbers, each in Float or Double, because no finite number becomes infinite in
+  /// these dtypes.
   std::vector<at::Tensor> numbers() const;
   /// Forgets the checks. Returns a function for the case that the flag was found set. It raises the
   /// error of the first number that is not finite, or of the first number of all if the caller of

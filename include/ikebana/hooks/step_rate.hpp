@@ -16,7 +16,7 @@ namespace ikebana {
 template <class Schedule>
 class StepRate {
  public:
-  /// The rate of step `step`, from 0; keeps a reference to the schedule's mechanism.
+  /// Makes the rate of step `step`, from 0. Keeps a reference to the schedule's mechanism.
   StepRate(const Schedule& schedule, std::int64_t step) : schedule_(&schedule), step_(step) {}
 
   /// Returns the learning rate of this step for a base learning rate.
@@ -42,7 +42,7 @@ double momentum_of(const Rate& rate, double base) {
 namespace detail {
 
 using ikebana::momentum_of;
-/// The attempted steps before this one; -1 if `rate` does not know it.
+/// Returns the number of attempted steps before this one, or -1 if `rate` does not know it.
 template <class Rate>
 std::int64_t step_of(const Rate& rate) {
   if constexpr (requires { rate.step(); }) return rate.step();
@@ -80,7 +80,7 @@ class RateRef {
   std::int64_t step_;
 };
 
-/// A member that an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)`
+/// An optimizer with parameter groups has this member besides its hooks. `each_rate(rate, visit)`
 /// calls `visit(lr)` with the learning rate of each group, then with the learning rate of the other
 /// parameters. For an optimizer without this member, the function calls `visit` with the rate of
 /// its `base_lr`.

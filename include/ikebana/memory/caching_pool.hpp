@@ -61,8 +61,8 @@ class BlockCache {
 
  private:
   Block* pop(std::uint32_t size_class) noexcept;
-  /// The first size from `size_class` on that has a block, among the sizes of its 64 bits and the
-  /// next.
+  /// Returns the first size from `size_class` on that has a block, among the sizes of its 64 bits
+  /// and the next.
   std::uint32_t next_used(std::uint32_t size_class) const noexcept;
 
   std::array<Block*, SizeClasses::count> first_{};

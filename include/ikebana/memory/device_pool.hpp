@@ -73,7 +73,7 @@ class DeviceMemPool {
 
   /// Returns the device, with its index.
   c10::Device device() const { return device_; }
-  /// The name of the pool in the allocator. Pools that LibTorch makes count from 0.
+  /// Returns the name of the pool in the allocator. Pools that LibTorch makes count from 0.
   c10::MempoolId_t id() const {
     return {0, (c10::CaptureId_t{1} << 63) | reinterpret_cast<std::uintptr_t>(state_.get())};
   }

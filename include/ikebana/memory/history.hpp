@@ -33,8 +33,8 @@ std::string present_place();
 MemoryWhere where_of(const std::string& place);
 std::vector<std::string> names_of(const std::vector<void*>& stack);
 
-/// The kind of an allocation, from the phase in which it was made and the phase in which it was
-/// freed; the latter is null if the memory is in use.
+/// Returns the kind of an allocation, from the phase in which it was made and the phase in which it
+/// was freed. The latter is null if the memory is in use.
 const char* kind_of(std::string_view phase, const char* freed_in);
 
 }  // namespace ikebana::detail

@@ -28,8 +28,8 @@ class LeakFinder {
   explicit LeakFinder(LeakFinderOptions options = {})
       : history_({.max_events = 0, .stack_traces = options.stack_traces}) {}
 
-  /// The memory in use, by the place where it was made, the most bytes first. Tensors that share
-  /// memory count once, and empty tensors do not count.
+  /// Returns the memory in use, by the place where it was made, the most bytes first. Tensors that
+  /// share memory count once, and empty tensors do not count.
   std::vector<Leak> leaks();
   /// Returns the leaks as a text for people; empty if there are no leaks.
   std::string text();

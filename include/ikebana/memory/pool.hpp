@@ -44,7 +44,7 @@ class MemPool {
   std::int64_t allocated() const { return to_bytes(pool_->counts().allocated); }
   /// Returns the number of allocations that kept memory served.
   std::uint64_t hits() const { return pool_->counts().hits; }
-  /// The number of allocations that kept memory did not serve.
+  /// Returns the number of allocations that kept memory did not serve.
   std::uint64_t misses() const { return pool_->counts().misses; }
   /// Returns kept memory to the CPU's allocator, as `torch.cuda.empty_cache` does. Returns the
   /// number of bytes. May be called on any thread.

@@ -24,7 +24,7 @@ class RunningOperators {
 
   /// Returns the operators that run now, such as `aten::linear > aten::addmm`; empty if none runs.
   static std::string operators() { return names_of(at::RecordScope::FUNCTION); }
-  /// The user scopes that are open now, such as `encoder > block0`.
+  /// Returns the user scopes that are open now, such as `encoder > block0`.
   static std::string labels() { return names_of(at::RecordScope::USER_SCOPE); }
 
  private:

@@ -57,9 +57,9 @@ class KVCache {
   std::vector<std::int64_t> lengths_;
 };
 
-/// The options of `attention` for queries at the last of the keys' positions: each attends to the
-/// keys up to its own position. One query needs no mask, as many queries as keys use is_causal, and
-/// any other number a mask. Throws Error for more queries than keys.
+/// Returns the options of `attention` for queries at the last of the keys' positions. Each query
+/// attends to the keys up to its own position. One query needs no mask, as many queries as keys use
+/// is_causal, and any other number uses a mask. Throws Error for more queries than keys.
 AttentionOptions causal_at_end(const at::Tensor& query, const at::Tensor& key);
 
 }  // namespace ikebana::modules

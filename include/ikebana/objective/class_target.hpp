@@ -18,8 +18,8 @@ struct ClassTarget : OutputAndTarget<Policy> {
   using OutputAndTarget<Policy>::OutputAndTarget;
   using OutputAndTarget<Policy>::values;
 
-  /// The divisor of PyTorch's mean: the targets that are not ignored, each with the weight of its
-  /// class, or all targets, if they are probabilities.
+  /// Returns the divisor of PyTorch's mean: the targets that are not ignored, each with the weight
+  /// of its class, or all targets, if they are probabilities.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
     const at::Tensor& target = target_tensor<Policy>(batch);
@@ -46,8 +46,8 @@ struct ClassTarget : OutputAndTarget<Policy> {
     refuse_trained(values.weight);
     return weight_(values.weight, output.device());
   }
-  /// Output and target with the classes in dimension 1: views, if the classes are last and the
-  /// output is contiguous. Throws BadBatch if their shapes do not fit.
+  /// Returns the output and the target with the classes in dimension 1. They are views if the
+  /// classes are last and the output is contiguous. Throws BadBatch if their shapes do not fit.
   std::pair<at::Tensor, at::Tensor> classes_second(const at::Tensor& output,
                                                    const at::Tensor& target) const {
     const std::int64_t classes = dim(output), last = output.dim() - 1;

@@ -6,8 +6,8 @@
 
 namespace ikebana {
 
-/// Sum over rows of 1 - cos(x1, x2) where the target is 1, and max(0, cos(x1, x2) - `margin`) where
-/// it is -1. Counts rows, as PyTorch's mean does. The batch is a struct with `input1`, `input2` and
+/// Sum over rows of 1 - cos(x1, x2) if the target is 1, and max(0, cos(x1, x2) - `margin`) if it is
+/// -1. Counts rows, as PyTorch's mean does. The batch is a struct with `input1`, `input2` and
 /// `target` (N); the model is run with both inputs, in this order, and returns embeddings (N, D).
 /// With `outputs` the report has them as (N, 2, D). Throws BadModel for other shapes; BadBatch for
 /// a target of another shape, or on a CPU with other values, which PyTorch's operator ignores; and

@@ -46,7 +46,7 @@ struct MemoryReport {
 
 namespace detail {
 
-/// A line such as `  peak                 45.7 MiB`.
+/// Writes a line such as ` peak 45.7 MiB`.
 std::string bytes_row(const std::string& name, std::int64_t bytes);
 /// Returns a line for each fact that is known.
 std::string facts_rows(const MemoryFacts& facts);

@@ -163,7 +163,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     return copy;
   }
 
-  // The following functions store the state of optimizers and averages in files.
+  // These functions store the state of optimizers and averages in files.
   void reserve_state(const at::Tensor& like) override { state_memory_->reserve(like); }
   at::Tensor place_state(const at::Tensor& state) override { return stored(state, *state_memory_); }
   std::int64_t window_bytes() const override {

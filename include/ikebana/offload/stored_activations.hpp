@@ -58,8 +58,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   Pointer add(const at::Tensor& t, std::int64_t first, std::int64_t size);
   /// Returns the bytes on the device, ready for what it computes next.
   at::Tensor get(StoredActivation& one);
-  /// Called if the graph is kept: the bytes need not be on the device until another backward needs
-  /// them.
+  /// Is called if the graph is kept: the bytes need not be on the device until another backward
+  /// needs them.
   void release(StoredActivation& one) noexcept;
   void end(StoredActivation& one) noexcept;
 

@@ -94,8 +94,8 @@ class GatherChain {
            [&](auto& m, int) { t = m.reduce(unit, std::move(t)); });
     return t;
   }
-  /// Returns a guard. While it exists, `reduce` is given undefined gradients in place of those that
-  /// arrive.
+  /// Returns a guard. While it exists, `reduce` is given undefined gradients in place of the
+  /// gradients that arrive.
   auto without_gradients() {
     drops_gradients_ = true;
     auto take_again = [](bool* drops) { *drops = false; };

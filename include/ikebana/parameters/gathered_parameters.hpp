@@ -129,7 +129,8 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
       else if (!*reshards) all.unit_guards_[guard->unit()] = std::move(guard);
     }
   };
-  /// A guard for a unit whose forward begins; it replaces that of the unit that was run last.
+  /// Returns a guard for a unit whose forward begins. It replaces the guard of the unit that was
+  /// run last.
   std::unique_ptr<GatherGuard> next_guard(UnitParameters& stored) {
     if (!last_guard_ || last_guard_->unit() != stored.unit->index) last_guard_.reset();
     auto guard = std::make_unique<GatherGuard>(*this, stored);

@@ -13,7 +13,7 @@ class UnitOrder {
  public:
   /// Is called when a forward begins.
   void begin();
-  /// Called after an exception: the units that were run then are not expected again.
+  /// Is called after an exception: the units that were run then are not expected again.
   void forget() noexcept { last_.clear(), entered_.clear(), left_.clear(); }
   void begin_step() noexcept { of_step_ = detail::fnv1a_start; }
   /// Notes that a unit is run. Returns its place in this forward.

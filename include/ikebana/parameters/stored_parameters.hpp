@@ -57,9 +57,10 @@ class StoredParameters {
   void check() {
     for (auto& stored : units_) stored.check();
   }
-  /// Called when the trainer is made: from then on this rank has slices alone.
+  /// Is called when the trainer is made: from then on this rank has slices alone.
   void forget_originals() noexcept { originals_.clear(); }
-  /// Called when the trainer ends: gathers for good the parameters that are cut. All ranks call it.
+  /// Is called when the trainer ends: gathers for good the parameters that are cut. All ranks call
+  /// it.
   void keep_full() {
     if constexpr (Mechanisms::gathers_from_ranks) {
       std::vector<Tensors> whole;

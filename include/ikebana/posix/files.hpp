@@ -74,7 +74,7 @@ void remove_quietly(Files& files, const Files::Path& path) noexcept;
 /// Makes `former` a hard link to `path`, or a copy of it if there are no hard links.
 void keep_former(Files& files, const Files::Path& path, const Files::Path& former);
 
-/// The last part of `write_durably`, after the new file is written and synced.
+/// Does the last part of `write_durably`, after the new file is written and synced.
 template <class IsIntact>
 void put_in_place(Files& files, const Files::Path& path, IsIntact&& is_intact) {
   const auto new_path = with_suffix(path, new_suffix), former = with_suffix(path, former_suffix);

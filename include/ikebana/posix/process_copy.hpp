@@ -39,7 +39,8 @@ class ProcessCopy {
   ProcessCopy(const ProcessCopy&) = delete;
   ProcessCopy& operator=(const ProcessCopy&) = delete;
 
-  /// The string that `f` returned; no value if it threw, was killed, or takes longer than `limit`.
+  /// Returns the string that `f` returned, or no value if it threw, was killed, or takes longer
+  /// than `limit`.
   std::optional<std::string> result(std::chrono::milliseconds limit);
 
  private:

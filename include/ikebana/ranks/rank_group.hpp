@@ -23,7 +23,7 @@ class RankBoard {
   virtual std::optional<std::string> look(const std::string& key) = 0;
   /// Removes a text that all who need it have read.
   virtual void remove(const std::string& key) = 0;
-  /// True if the rank's process is known to have ended: it will post nothing more.
+  /// Returns true if the rank's process is known to have ended: it will post nothing more.
   virtual bool has_ended(std::int64_t /*rank*/) const { return false; }
   /// Returns the time that ranks wait for each other.
   virtual std::chrono::milliseconds time_limit() const = 0;

@@ -29,8 +29,8 @@ struct UpdateNumbers {
   std::uint64_t rejects, order, indices;
 };
 
-/// The last call before an update: every rank takes part, or none updates. Throws BadModel if ranks
-/// differ in the numbers.
+/// Makes the last call before an update, in which every rank takes part, or no rank updates. Throws
+/// BadModel if ranks differ in the numbers.
 void agree(RankGroup& group, const UpdateNumbers& own);
 
 }  // namespace detail

@@ -55,7 +55,7 @@ struct Mechanism<CyclicLR> : detail::CyclingSchedule<CyclicLR> {
  private:
   double down() const;
   double length() const { return static_cast<double>(values.step_size_up) + down(); }
-  /// The cycle that step `t` is in, from 1.
+  /// Returns the cycle that step `t` is in, from 1.
   double cycle_of(double t) const { return std::floor(1 + t / length()); }
   /// Returns the height within the cycle, from 0 to 1.
   double height(double t) const;

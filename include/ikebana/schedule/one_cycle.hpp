@@ -56,7 +56,8 @@ struct Mechanism<OneCycleLR> : detail::CyclingSchedule<OneCycleLR> {
   }
   void check_length() const;
   double total() const;
-  /// The step at which the maximum is reached, as PyTorch has it; it need not be a whole number.
+  /// Returns the step at which the maximum is reached, as in PyTorch. It need not be a whole
+  /// number.
   double rise() const { return values.pct_start * total() - 1; }
   double between(double from, double to, double part) const;
   double annealed(double t, double first, double top, double last) const;

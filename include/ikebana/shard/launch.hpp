@@ -57,8 +57,8 @@ int with_errors_reported(const std::string& rank, F&& f) {
   return 1;
 }
 
-/// True if `launch` is to start ranks: this process is no rank. Slurm runs any program as a step of
-/// one task, so that one is no rank, either.
+/// Returns true if `launch` is to start ranks: this process is no rank. Slurm runs any program as a
+/// step of one task, so that one is no rank, either.
 bool is_no_rank(const World& world);
 
 }  // namespace detail

@@ -13,7 +13,8 @@ inline bool is_attention(const c10::OperatorHandle& op) {
   return op.operator_name().name.starts_with("aten::_scaled_dot_product");
 }
 
-/// LSTMs of any dtypes, each layer of which is one operator if their input is FP32.
+/// Returns true for LSTMs of any dtypes. Each of their layers is one operator if their input is
+/// FP32.
 inline bool is_lstm(const c10::OperatorHandle& op) {
   return op.operator_name().name == "aten::lstm";
 }

@@ -117,8 +117,8 @@ class Measurement {
   Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level);
 
   void begin_microbatch();
-  /// An outermost unit is called. Returns its place among the units of the microbatch; no value if
-  /// an earlier microbatch called another unit there.
+  /// An outermost unit is called. Returns its place among the units of the microbatch, or no value
+  /// if an earlier microbatch called another unit there.
   template <class... Args>
   std::optional<std::size_t> begin_forward(std::size_t unit, const Args&... args) {
     const std::size_t place = calls_.size();
@@ -168,8 +168,8 @@ class Measurement {
   std::int64_t bytes_now() const { return now(); }
   void close() noexcept { is_open_ = false; }
 
-  /// The costs of all units; bytes are relative to the level when a step begins. `kind(unit)` is
-  /// equal for units that do the same, whose times are then taken together.
+  /// Returns the costs of all units, whose bytes are relative to the level when a step begins.
+  /// `kind(unit)` is equal for units that do the same, whose times are then taken together.
   template <class Kind>
   Costs costs(const Kind& kind) const {
     Costs all;

@@ -99,8 +99,8 @@ Prediction predict(const Costs& costs, const Plan& plan);
 /// bytes that it computes.
 Costs by_bytes(Costs costs);
 
-/// The costs for a budget of activations alone: only what is kept counts, and Full keeps `full`
-/// bytes of it.
+/// Returns the costs for a budget of activations alone. Only what is kept counts, and Full keeps
+/// `full` bytes of it.
 Costs kept_alone(Costs costs, std::int64_t full);
 
 }  // namespace ikebana::detail

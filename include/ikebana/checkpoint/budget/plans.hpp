@@ -129,8 +129,8 @@ class Plans {
  public:
   static constexpr std::size_t max_plans = 16;
 
-  /// Three bits for each plan: it holds for these sizes and this budget; it would hold if it were
-  /// made again; it was measured with exactly these sizes.
+  /// Returns three bits for each plan. They say that it holds for these sizes and this budget, that
+  /// it would hold if it were made again, and that it was measured with exactly these sizes.
   std::uint64_t usable(const StepSizes& sizes, const BudgetNow& now) const;
   /// Chooses a plan, on all ranks the same one, and makes it again if none holds as it is. Returns
   /// false if the batches have to be measured. Throws OutOfMemory if they were measured, and no
@@ -159,7 +159,7 @@ class Plans {
  private:
   static constexpr std::size_t holds = 0, covers = max_plans, is_exact = 2 * max_plans;
   static std::uint64_t bit(std::size_t plan, std::size_t kind);
-  /// The peak of a plan that was made before, if more or less is in use than then.
+  /// Returns the peak of a plan that was made before, if more or less is in use than then.
   static std::int64_t peak(const PlannedBatches& one, const BudgetNow& now);
   template <class Ranks>
   static bool make(PlannedBatches& one, const BudgetNow& now, const Ranks& ranks) {

@@ -113,7 +113,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   /// Returns true for a result of the last unit that was not changed in place since.
   bool is_last_result(const at::Tensor& t) const;
   std::size_t unit_count() const { return units_.size(); }
-  /// True once a backward needed a tensor of this frame: no unit may join it any more.
+  /// Returns true once a backward needed a tensor of this frame: no unit may join it any more.
   bool backward_started() const { return backward_started_; }
 
   IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> make() override;
@@ -129,7 +129,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   const std::string& name() const;
 
  private:
-  /// The mode that sees the operators of a unit's forward, in forward; may be null.
+  /// Returns the mode that sees the operators of a unit's forward, in forward, or null.
   IKEBANA_INLINE virtual bridge::OperatorMode* record();
   /// Calls `run` once, in a recompute.
   IKEBANA_INLINE virtual void replay(CompareDraws& draws, Run run);

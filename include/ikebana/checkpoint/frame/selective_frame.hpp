@@ -95,8 +95,8 @@ class Record : public bridge::OperatorMode {
   /// it is written to.
   void track_uses(const Storages& arguments, c10::ArrayRef<c10::IValue> results);
   void write(bridge::OperatorCall& call);
-  /// True if everything that the operator writes to is kept and was not read before: the kept value
-  /// is then the one after the write.
+  /// Returns true if everything that the operator writes to is kept and was not read before: the
+  /// kept value is then the one after the write.
   bool replay_can_skip(const bridge::OperatorCall& call, const std::vector<c10::IValue>& written,
                        const Storages& targets);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The base of optimizers that compute each update by LibTorch's operators, on every device, in the
-// order of torch.optim with foreach=False.
+// Defines the base of optimizers that compute each update by LibTorch's operators, on every device,
+// in the order of torch.optim with foreach=False.
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana::detail {
@@ -69,7 +69,7 @@ class ByOperators : public PerParameterOptimizer<Policy> {
     if (update.weight_decay() != 0) g.add_(update.parameter(), update.weight_decay());
     return g;
   }
-  /// As `decayed_gradient`; if `decoupled`, the parameter itself decays instead.
+  /// Does what `decayed_gradient` does. If `decoupled`, the parameter itself decays instead.
   template <class Number>
   const at::Tensor& decay(const ParameterUpdate& update, const Number& lr, bool decoupled) const {
     if (!decoupled) return decayed_gradient(update);

@@ -30,8 +30,8 @@ class ParameterUpdate {
   double eps() const { return bucket_.numbers.eps; }
   double momentum() const { return bucket_.numbers.momentum; }
 
-  /// The gradient, divided in place by the first call, as fused operators do. The caller may
-  /// overwrite it.
+  /// Returns the gradient, which the first call divides in place, as fused operators do. The caller
+  /// may overwrite it.
   const at::Tensor& gradient() const;
   bool is_divided() const { return divided_; }
   /// Returns the gradient for loops that divide each element by `divisor()` themselves.

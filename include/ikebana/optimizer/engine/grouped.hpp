@@ -71,8 +71,8 @@ class ParameterBuckets {
   /// update may fail. The copies are kept until the step is committed or undone.
   void keep_if(c10::function_ref<bool(const Bucket&)> may_fail,
                c10::function_ref<void(Bucket&)> keep);
-  /// As `keep_if`, for updates that cannot fail: keeps copies if `keep_copies` was called. Is
-  /// called in `prepare`.
+  /// Does what `keep_if` does, for updates that cannot fail: keeps copies if `keep_copies` was
+  /// called. Is called in `prepare`.
   void keep_if_asked();
   void each_bucket(c10::function_ref<void(Bucket&)> visit);
   /// Calls `visit(tensor)` for the lr of each bucket.

@@ -14,7 +14,7 @@ class LowPrecisionUpdate {
   /// Returns the tensor that the update of a parameter computes with: the parameter itself, or FP32
   /// scratch of its shape and strides. State is made like it.
   at::Tensor operand(const at::Tensor& p) { return is_rounded(p) ? like(p, value_) : p; }
-  /// As above, for its gradient; sparse gradients are not copied to scratch.
+  /// Returns the same for its gradient. Sparse gradients are not copied to scratch.
   at::Tensor operand(const at::Tensor& gradient, const at::Tensor& p);
   /// Prepares the update of a parameter by its gradient. Returns the gradient to keep until then.
   at::Tensor prepare(at::Tensor gradient, const at::Tensor& p);

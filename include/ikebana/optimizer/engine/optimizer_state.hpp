@@ -22,8 +22,8 @@ class StateWindow {
 /// Puts back what an update of the bucket changed, if that was copied.
 void undo(Bucket& bucket, StateStorage* storage) noexcept;
 
-/// True if a loaded state has tensors of that slot for one of these masters. Other masters do not
-/// count, because under InBackward each parameter has its own optimizer.
+/// Returns true if a loaded state has tensors of that slot for one of these masters. Other masters
+/// do not count, because under InBackward each parameter has its own optimizer.
 bool has_slot(const Archive& archive, const Masters& masters, const std::string& slot);
 
 /// State by slot and master. An `operand` is the tensor with which the update of a master computes:

@@ -15,8 +15,8 @@ class Scratch {
   void release() noexcept { buffer_.reset(); }
   /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
-  /// A contiguous, uninitialized tensor in the buffer. While a step is recorded, the tensor has
-  /// separate memory, which a recording can keep.
+  /// Returns a contiguous, uninitialized tensor in the buffer. While a step is recorded, the tensor
+  /// has separate memory, which a recording can keep.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type);
   at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
 

@@ -85,7 +85,7 @@ class AdafactorStep {
   const at::Tensor &p_, &g_;
 };
 
-/// The slot that holds means over dimension `dim` of a parameter: checks it, and makes it.
+/// Checks and makes the slot that holds means over dimension `dim` of a parameter.
 template <int dim>
 bool means_match(const at::Tensor& state, const at::Tensor& p) {
   return p.dim() > 1 && state.sizes() == at::IntArrayRef(reduced_shape(p, dim)) &&
@@ -175,8 +175,8 @@ class AdafactorSlices {
   const Adafactor& v_;
   RankGroup& ranks_;
   std::vector<std::int64_t> begins_;  // the offset of each matrix in its columns_
-  at::Tensor numbers_, norms_;  // by parameter, the sums of the parameter and of row_var, and the
-                                // norms of the change
+  at::Tensor numbers_, norms_;  // the sums of the parameter and of row_var, and the norms of the
+                                // change, by parameter
   at::Tensor columns_[2];       // the columns of Float matrices, and of Double matrices
 };
 

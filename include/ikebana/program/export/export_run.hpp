@@ -67,8 +67,8 @@ auto arguments_of(const Example& example) {
         "takes besides `run`: a tensor, a struct, or a std::tuple of several.");
 }
 
-/// Returns the inputs of a program. Those of a map or a struct have their names, and others have a
-/// position: `input`, or `input_0` and `input_1`.
+/// Returns the inputs of a program. The inputs of a map or a struct have their names, and others
+/// have a position: `input`, or `input_0` and `input_1`.
 template <class... Each>
 ProgramInputs inputs_of(const std::tuple<Each...>& arguments) {
   ProgramInputs inputs;

@@ -27,7 +27,7 @@ struct BucketPlan {
   static std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
   double bytes() const;
   void add(std::size_t master, std::int64_t count);
-  /// The elements that this one of `ranks` ranks adds up.
+  /// Returns the elements that this one of `ranks` ranks adds up.
   BucketRange part(std::int64_t rank, std::int64_t ranks) const;
   /// Returns the gradient in that slot, which shares the memory of `flat`.
   at::Tensor view(const at::Tensor& flat, std::size_t slot, const at::Tensor& master) const;
@@ -66,7 +66,7 @@ class BucketReduction {
   void spread(Connection& connection);
   /// Waits for the sums of the whole bucket. `spread` must be called before.
   const at::Tensor& finish(Connection& connection);
-  /// Called when all ranks have finished: the bucket's memory is no longer read.
+  /// Is called when all ranks have finished: the bucket's memory is no longer read.
   void end(Connection& connection);
   /// Returns true if any rank has such a gradient in that slot. It is known after `spread` or
   /// `finish`.
@@ -120,7 +120,7 @@ class GradientBucket {
   /// Waits; each master then has the sum, or no gradient if no rank has one. Adds to `sparse` the
   /// masters whose gradient is sparse on some rank, and leaves them as they are.
   void finish(Connection& connection, const Masters& masters, std::vector<std::size_t>& sparse);
-  /// Called when all ranks have finished: gradients may be written from then on.
+  /// Is called when all ranks have finished: gradients may be written from then on.
   void end(Connection& connection);
   void forget() noexcept;
   [[noreturn]] static void refuse_mixed(const std::string& name, std::int64_t sparse,

@@ -54,12 +54,12 @@ class FailureLog {
   /// Posts, and waits for the posts of the other ranks. Returns an empty text if all are the same,
   /// else which rank differs. Throws RankFailed for what another rank reported.
   std::string differs(const std::string& prefix, const RankPost& post);
-  /// Called if ranks did not meet under this prefix in time: a later try must not use what they
+  /// Is called if ranks did not meet under this prefix in time: a later try must not use what they
   /// left there.
   void abandon(const std::string& prefix, const std::string& why) noexcept;
   [[noreturn]] static void throw_apart(std::int64_t rank, const std::string& why);
-  /// Called after this rank has reported, or abandoned, and has dropped its connections: it may end
-  /// then.
+  /// Is called after this rank has reported, or abandoned, and has dropped its connections: it may
+  /// end then.
   void leave(const std::string& prefix) noexcept;
   bool is_abandoned(const std::string& prefix);
 
@@ -71,7 +71,7 @@ class FailureLog {
     bool have_ended = true;  // if this machine knows that of all their processes
   };
   static Missing missing(Shared& s, const std::string& prefix);
-  /// A part of an error: what else a rank that does not answer may be doing.
+  /// Returns a part of an error, which says what else a rank that does not answer may be doing.
   static std::string others(const Shared& s);
   /// Waits until a rank has reported, or all ranks whose processes run have seen the failure, at
   /// most 0.7 s. The rest of the limit of `within` is for the answers of a slow store.

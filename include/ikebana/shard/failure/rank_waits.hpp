@@ -60,8 +60,8 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
   void enter();
   /// Is called when the ranks of a trainer are about to meet, the first time or after a failure.
   void begin_meeting(std::size_t trainer, std::int64_t meeting);
-  /// Called when the present wait has ended without an answer: returns the reason if that is a wait
-  /// in another trainer, else an empty text. The other rank may have thrown, and dropped the
+  /// Is called when the present wait has ended without an answer: returns the reason if that is a
+  /// wait in another trainer, else an empty text. The other rank may have thrown, and dropped the
   /// connection, before this one has looked.
   std::string reason();
   /// Returns the reason for which the present wait is to end, or an empty text if it may go on.

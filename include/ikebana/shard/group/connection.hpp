@@ -58,7 +58,7 @@ class Connection final : public RankGroup {
   std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
   /// Sends by this backend from now on, and meets no other rank.
   void replace_backend(c10::intrusive_ptr<c10d::Backend> by);
-  /// Called when this rank cannot go on: tells the others, to which it does not answer until the
+  /// Is called when this rank cannot go on: tells the others, to which it does not answer until the
   /// next `open`.
   void fail(const RankReport& own) noexcept;
 

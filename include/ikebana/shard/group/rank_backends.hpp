@@ -43,7 +43,8 @@ class RankBackends {
   void drop() noexcept;
 
  private:
-  /// True if tensors of this device are sent in host memory; false before the ranks are connected.
+  /// Returns true if tensors of this device are sent in host memory; false before the ranks are
+  /// connected.
   bool stages(c10::Device device) const;
   bool uses_nccl(c10::Device device) const;
 

@@ -23,7 +23,7 @@ class UnitAgreement {
   /// Is called when a unit is about to be gathered. In a forward, its turn to run includes that.
   void gather(std::size_t unit);
   void end_backward();
-  /// Called after an exception, which all ranks have: nothing is agreed then.
+  /// Is called after an exception, which all ranks have: nothing is agreed then.
   void forget() noexcept;
   /// Takes the duration of the last step. A rank waits twice as long for another one's turn, but at
   /// least 1 s.

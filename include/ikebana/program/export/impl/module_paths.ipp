@@ -47,7 +47,8 @@ class ModulePaths {
     }
     return path;
   }
-  /// The module that has both neighbours with weights, if all ran in one unit.
+  /// Returns the innermost module that contains both neighbours with weights, if all ran in one
+  /// unit.
   std::string between(const std::vector<std::optional<std::string>>& own, std::size_t i) const {
     const std::string& unit = graph_.nodes[i].module;
     std::size_t before = i, after = i;
