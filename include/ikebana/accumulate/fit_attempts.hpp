@@ -75,8 +75,8 @@ struct Tried {
   void add(std::int64_t microbatches);
 };
 
-/// Throws the error of the last attempt, followed by `why`: a RankFailed on a rank that only heard
-/// of it, else an `Own`.
+/// Throws the error of the last attempt, followed by `why`: a RankFailed on a rank to which it was
+/// only reported, or else an `Own`.
 template <class Own>
 [[noreturn]] void throw_failed(const std::exception_ptr& error, const std::string& why) {
   try {

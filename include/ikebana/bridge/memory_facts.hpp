@@ -12,7 +12,7 @@ struct MemoryFacts {
                                       ///< device
   std::optional<std::int64_t> total;  ///< the bytes of the machine or its control group, or of the
                                       ///< device
-  std::optional<std::int64_t> resident;  ///< CPU: of this process, in pages
+  std::optional<std::int64_t> resident;  ///< CPU: the bytes of this process, in pages
   std::optional<std::int64_t> reserved;  ///< accelerator: by the caching allocator, from the device
   std::optional<std::int64_t> inactive;  ///< accelerator: free parts of blocks that are in use,
                                          ///< which cannot be released: fragmentation

@@ -72,7 +72,8 @@ class RestorePoint {
   /// Begins a step. If it throws, everything stays as it was.
   void begin(const torch::nn::Module& model);
   void commit() noexcept;
-  /// Is called when the step is skipped: puts back statistics that its batch has made NaN for good.
+  /// Is called when the step is skipped: puts back statistics that its batch has made NaN
+  /// permanently.
   void put_back_non_finite();
   /// Ends a step that threw.
   void restore() noexcept;

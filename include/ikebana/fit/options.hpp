@@ -154,7 +154,8 @@ struct StopWhen : std::function<bool()> {
 #endif
 };
 
-/// Chooses the best state: that of the epoch with the smallest or the largest value in validation.
+/// Chooses the best state, which is the state of the epoch with the smallest or the largest value
+/// in validation.
 struct KeepBest {
   /// Chooses whether the smallest or the largest value is the best.
   enum Mode {

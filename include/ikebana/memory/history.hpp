@@ -51,12 +51,13 @@ struct MemoryHistoryOptions {
   bool stack_traces = false;
 };
 
-/// RAII: while it exists, it hears each allocation and free of LibTorch on the CPU, of all threads,
-/// and records its time and place: in which phase and unit of a step under Observe<Memory>, with
-/// `by_phase` or `by_unit`, and in which MemoryScopes. Costs about 0.3 microseconds and 64 bytes
-/// for each, under a lock; nothing once the history has ended. Memory that was allocated before has
-/// no place. Several histories may exist. An accelerator's memory is not recorded: LibTorch has a
-/// history of its own there, whose snapshots have the same format (docs/memory.md).
+/// RAII: while it exists, it receives each allocation and free of LibTorch on the CPU, of all
+/// threads, and records its time and place: in which phase and unit of a step under
+/// Observe<Memory>, with `by_phase` or `by_unit`, and in which MemoryScopes. Costs about 0.3
+/// microseconds and 64 bytes for each, under a lock; nothing once the history has ended. Memory
+/// that was allocated before has no place. Several histories may exist. An accelerator's memory is
+/// not recorded: LibTorch has a history of its own there, whose snapshots have the same format
+/// (docs/memory.md).
 class MemoryHistory : bridge::AllocationObserverV2 {
  public:
   /// Begins to record.

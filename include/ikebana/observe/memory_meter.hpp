@@ -13,9 +13,9 @@
 namespace ikebana::detail {
 
 /// Reads a counter between phases, and before and after the forward of each unit. By unit on a CPU
-/// it also hears each allocation, on the thread that makes it, so that the peak of each forward and
-/// backward is known. The unit of a node follows from the time at which it was made, so nothing is
-/// registered with autograd. While it is open, it is this thread's place source.
+/// it also receives each allocation, on the thread that makes it, so that the peak of each forward
+/// and backward is known. The unit of a node follows from the time at which it was made, so nothing
+/// is registered with autograd. While it is open, it is this thread's place source.
 class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::MemoryPlaceSource {
  public:
   MemoryMeter(c10::Device device, const UnitTable& table, std::int64_t uncounted)

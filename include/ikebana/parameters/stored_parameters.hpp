@@ -59,8 +59,8 @@ class StoredParameters {
   }
   /// Is called when the trainer is made: from then on this rank has slices alone.
   void forget_originals() noexcept { originals_.clear(); }
-  /// Is called when the trainer ends: gathers for good the parameters that are cut. All ranks call
-  /// it.
+  /// Is called when the trainer ends. Gathers the parameters that are cut, and keeps them whole.
+  /// All ranks call it.
   void keep_full() {
     if constexpr (Mechanisms::gathers_from_ranks) {
       std::vector<Tensors> whole;

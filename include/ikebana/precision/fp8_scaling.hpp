@@ -69,7 +69,7 @@ class FP8Scales {
   /// A scale is 0 if the history has no magnitude above 0.
   void make_scales() noexcept;
 
-  at::Tensor history_, latest_;    // largest magnitudes: of past steps, and of the present one
+  at::Tensor history_, latest_;    // the largest magnitudes of past steps, and of the present one
   at::Tensor amax_, scale_, max_;  // the values, by layer and role
   at::Tensor position_;  // the row of the oldest step in history_; the host does not read it
 };

@@ -96,7 +96,8 @@ struct StepSizes {
 /// The measurements for some microbatches, and the plan that was made from them.
 struct PlannedBatches {
   StepSizes sizes;
-  Costs costs;              ///< relative to the bytes in use when a step begins; of this rank
+  Costs costs;              ///< the costs of this rank, relative to the bytes in use when a step
+                            ///< begins
   std::int64_t inputs = 0;  ///< bytes that Full keeps
   Costs planned;            ///< the costs of all ranks, from which the plan was made
   Plan plan;

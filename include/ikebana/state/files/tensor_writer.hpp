@@ -99,7 +99,7 @@ class TensorFileWriter {
 
   Metadata metadata_;
   std::vector<Item> items_;
-  std::uint64_t end_ = 0, header_size_ = 0;  // bytes of all tensors; of the header
+  std::uint64_t end_ = 0, header_size_ = 0;  // the bytes of all tensors, and of the header
   std::size_t digits_ = 0;                   // offset of the header's checksum in the header
 };
 
