@@ -52,7 +52,7 @@ TORCH_MODULE(Net);
 Net made() {
   torch::manual_seed(0);
   Net net;
-  torch::manual_seed(1);  // of the masks that dropout draws
+  torch::manual_seed(1);  // the seed of the masks that dropout draws
   return net;
 }
 

@@ -1,4 +1,4 @@
-// Rows of models: a perceptron, convolutions, an LSTM, a GPT and a Llama.
+// Defines rows of models: a perceptron, convolutions, an LSTM, a GPT and a Llama.
 #include <models/llama.hpp>
 
 #include "table.hpp"

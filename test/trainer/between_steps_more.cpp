@@ -1,4 +1,5 @@
-// Values that change between steps, of the other optimizers, schedules, precisions and checkpoints.
+// Tests values that change between steps, of the other optimizers, schedules, precisions and
+// checkpoints.
 #include "test.hpp"
 
 #include "between_steps.hpp"

@@ -1,4 +1,5 @@
-// Each allocation in turn fails: what was begun is undone, or done without it.
+// Tests that each allocation in turn fails. What had begun is undone, or the step is made without
+// it.
 #include "failing.hpp"
 #include "text_net.hpp"
 
@@ -76,7 +77,7 @@ TEST_CASE("allocations: a trainer that cannot be made changes nothing, whichever
   leaves_the_model(AdamW{}, Checkpoint<Full>{}, Precision<BF16>{});
 }
 
-/// Lets the allocation of this number fail after the update, where parameters are gathered again.
+/// Lets the allocation of this number fail after the update, when parameters are gathered again.
 struct FailsAfterUpdate {
   using axis = ikebana::axis::average;
   int failing = 0;
@@ -219,7 +220,7 @@ TEST_CASE("allocations: a step that runs out of memory changes nothing, whicheve
     leaves_a_step(true, SparseAdam{}, Precision<BF16Weights>{});
     leaves_a_step(false, AdamW8bit{}, Checkpoint<Full>{}, Accumulate<2>{});
     leaves_a_step_but(50, false, AdamW{}, Checkpoint<Budget<>>{.bytes = GiB(1)});
-    // Buffers that return to a list, and sections, are done without.
+    // The step is made without buffers that return to a list, and without sections.
     leaves_a_step_but(2, false, AdamW{}, Offload<CPU, Activations, Parameters>{.min_bytes = 0});
     const auto folder = std::filesystem::current_path();  // on a disk
     leaves_a_step_but(2, false, AdamW{},

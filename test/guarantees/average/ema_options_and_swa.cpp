@@ -1,5 +1,5 @@
-// SWA equals a loop in double precision, by the steps that it averages; EMA that begins with the
-// initial weights, and whose decay warms up.
+// Tests that SWA equals a loop in double precision, by the steps that it averages, and EMA that
+// begins with the initial weights, and whose decay warms up.
 #include "guarantees/guarantees.hpp"
 
 #include "guarantees/capture/recorded.hpp"
@@ -26,7 +26,7 @@ template <class Trainer>
 Tensors averaged_of(Trainer& trainer) {
   return trainer.with_averaged_weights([](auto& model) { return parameters_of(model); });
 }
-/// The largest difference of averages, of which each exists, from a reference.
+/// Returns the largest difference of averages, of which each exists, from a reference.
 double error_of(const Tensors& averages, const Tensors& expected) {
   double largest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i)
