@@ -93,7 +93,7 @@ Figures in_process(const std::string& program, const std::string& name, bool dro
   return figures;
 }
 
-/// MiB that can leave memory: gradients and AdamW's state, and parameters where these visit.
+/// MiB that can leave memory: gradients and AdamW's state, and parameters if they visit.
 double can_leave(const std::string& name) {
   double elements = 0;
   for (const auto& p : GPT(config)->parameters()) elements += static_cast<double>(p.numel());

@@ -20,8 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int rounds = 41, steps = 9;
 constexpr double bar = 2;
 
-/// An allocation of so many bytes, or where `bytes` is 0 the end of one. `block` counts
-/// allocations.
+/// An allocation of so many bytes, or, if `bytes` is 0, the end of one. `block` counts allocations.
 struct Event {
   std::size_t block, bytes;
 };

@@ -1,7 +1,7 @@
 // ctest:
 // A training that does not fit into the memory that there is, and the policy with which it does.
 // The estimate says both before anything is allocated; then both are tried under a limit of this
-// process. The losses equal, to the bit, those of the first recipe if there is more memory.
+// process. The losses equal, to the bit, the losses of the first recipe if there is more memory.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>

@@ -6,7 +6,8 @@
 #include <ikebana/grammar/refuse_run.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 
-// Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.
+// Includes everything. Read grammar/vocabulary.hpp first, then step.hpp, then the folder of one
+// axis.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/accumulate/fit.hpp>
 #include <ikebana/any_trainer/recipes.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// A policy that stores the state of optimizers apart, in memory whose use outside of a window is
-// found.
+// Defines a policy that stores the state of optimizers apart, in memory whose use outside of a
+// window is found.
 #include <ikebana.hpp>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class Apart : public ikebana::StateStorage {
       std::ranges::copy(memory, aside.begin());
       std::ranges::fill(memory, '\xff');
     }
-    /// False if the memory was written to while it was hidden.
+    /// Returns false if the memory was written to while it was hidden.
     bool show() noexcept {
       const bool untouched = std::ranges::all_of(memory, [](char c) { return c == '\xff'; });
       std::ranges::copy(aside, memory.begin());

@@ -10,10 +10,10 @@
 
 namespace test {
 
-/// Returns the lines about a first step, or about a later one: the bytes of the inputs of units;
-/// the peak, where it is, and the bytes of gathered copies; and for each policy that would save
-/// memory the peak with it. `alone(f)` calls `f` while no other thread computes: a fork that finds
-/// a lock held waits for it.
+/// Returns the lines about a first step, or about a later one. They are the bytes of the inputs of
+/// units, the peak, its place, and the bytes of gathered copies, and for each policy that would
+/// save memory the peak with it. `alone(f)` calls `f` while no other thread computes, because a
+/// fork that finds a lock held waits for it.
 template <class Recipe, class Model, class Batch, class Alone, class... Values>
 std::string explanation(const Model& model, const Batch& batch, bool is_first, const Alone& alone,
                         Values... values) {

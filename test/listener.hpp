@@ -1,5 +1,6 @@
 #pragma once
-// A listener of doctest that does nothing: a program's own overrides what it wants to hear.
+// Defines a listener of doctest that does nothing. A program's own listener overrides the calls
+// that it wants to receive.
 #include <doctest/doctest.h>
 
 namespace test {

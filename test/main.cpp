@@ -1,4 +1,4 @@
-// doctest's main, and at the end of a run the names of the cases that failed.
+// Contains doctest's main, which prints at the end of a run the names of the cases that failed.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 

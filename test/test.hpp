@@ -13,7 +13,7 @@
 
 namespace test {
 
-/// True if both hold the same bits: same shape, dtype and contents, NaN equal to NaN.
+/// Returns true if both hold the same bits: same shape, dtype and contents, NaN equal to NaN.
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
@@ -36,7 +36,7 @@ inline bool same_state(const std::map<std::string, at::Tensor>& a,
   });
 }
 
-/// The largest |a - b| over all elements, relative to the largest |b|, in double precision.
+/// Returns the largest |a - b| over all elements, relative to the largest |b|, in double precision.
 inline double worst_relative(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   double difference = 0, scale = 0;
   REQUIRE(a.size() == b.size());
@@ -49,7 +49,8 @@ inline double worst_relative(const std::vector<at::Tensor>& a, const std::vector
   return scale == 0 ? difference : difference / scale;
 }
 
-/// The message of the exception of type E that `f` throws; an empty string if it throws none.
+/// Returns the message of the exception of type E that `f` throws; an empty string if it throws
+/// none.
 template <class E = std::exception, class F>
 std::string message_of(F&& f) {
   try {

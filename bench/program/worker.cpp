@@ -28,7 +28,7 @@ struct Rows {
   at::Tensor input, target;
 };
 
-/// `bytes` are those that a policy counts.
+/// `bytes` are the bytes that a policy counts.
 template <class Model, class... Policies>
 Contestant contestant_of(std::shared_ptr<bench::Bytes> bytes, Model model, Policies... policies) {
   auto trainer = std::make_shared<Trainer<Model, CrossEntropyLoss, AdamW, Policies...>>(

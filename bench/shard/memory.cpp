@@ -62,8 +62,8 @@ void train(T& trainer, const Setting& setting, const Place& place) {
   for (int i = 0; i < 3; ++i) trainer.step(tokens);
 }
 
-/// Only the embedding of positions is trained where gathered units are measured: gradients then
-/// take next to nothing, and backward passes through all blocks.
+/// Only the embedding of positions is trained if gathered units are measured. Gradients then take
+/// next to nothing, and backward passes through all blocks.
 template <class How>
 void measure(const Setting& setting, const Place& place, Shard<How> policy) {
   policy.process_group = ProcessGroup(place.store, place.rank, place.size);

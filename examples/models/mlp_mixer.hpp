@@ -51,7 +51,7 @@ TORCH_MODULE(MixerBlock);
 struct MixerImpl : torch::nn::Module {
   using units = ikebana::Units<MixerBlock>;
 
-  /// Throws c10::ValueError where patches do not cover the image.
+  /// Throws c10::ValueError if patches do not cover the image.
   explicit MixerImpl(const MixerConfig& c) {
     using namespace torch::nn;
     TORCH_CHECK_VALUE(c.image % c.patch == 0, "Mixer: `image` is ", c.image,

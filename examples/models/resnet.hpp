@@ -1,6 +1,6 @@
 #pragma once
 // A residual network for small images. He et al., Deep Residual Learning for Image Recognition,
-// CVPR 2016, section 4.2, with projections where shapes differ (option B) as torchvision's.
+// CVPR 2016, section 4.2, with projections if shapes differ (option B) as torchvision's.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>

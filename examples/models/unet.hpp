@@ -89,7 +89,7 @@ struct UNetImpl : torch::nn::Module {
   std::int64_t count(const Images& batch) const { return batch.target.numel(); }
 
   /// (rows, channels, height, width) to (rows, classes, height, width) logits. Throws
-  /// c10::ValueError where height or width is no multiple of 2^depth.
+  /// c10::ValueError if height or width is no multiple of 2^depth.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& images) {
     const auto multiple = std::int64_t{1} << ups.size();

@@ -63,7 +63,7 @@ TORCH_MODULE(ViTBlock);
 struct ViTImpl : torch::nn::Module {
   using units = ikebana::Units<ViTBlock>;
 
-  /// Throws c10::ValueError where patches do not cover the image.
+  /// Throws c10::ValueError if patches do not cover the image.
   explicit ViTImpl(const ViTConfig& c) : p(c.dropout) {
     using namespace torch::nn;
     TORCH_CHECK_VALUE(c.image % c.patch == 0, "ViT: `image` is ", c.image,

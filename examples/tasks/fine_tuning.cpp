@@ -39,7 +39,7 @@ struct ReaderImpl : nn::Module {
 };
 TORCH_MODULE(Reader);
 
-/// True where two modules have the same bits in their parameters and buffers.
+/// Returns true if two modules have the same bits in their parameters and buffers.
 bool same(const nn::Module& a, const nn::Module& b) {
   return std::ranges::equal(a.parameters(), b.parameters(), at::equal) &&
          std::ranges::equal(a.buffers(), b.buffers(), at::equal);

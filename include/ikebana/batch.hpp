@@ -38,7 +38,7 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
 }
 
 /// Returns copies of the rows of a batch that `index` (a vector of integers) names, in its order.
-/// For minibatches of a rollout or a replay buffer: `index_select(rollout,
+/// Use it for minibatches of a rollout or a replay buffer: `index_select(rollout,
 /// at::randperm(n).narrow(...))`. Throws BadBatch for another index, such as a mask.
 template <class Batch>
 Batch index_select(const Batch& batch, const at::Tensor& index) {

@@ -1,5 +1,6 @@
 #pragma once
-// All errors of the library. Each text says what, where, and what to do; the trainer stays usable.
+// Defines all errors of the library. Each text says what failed, where, and what to do. The trainer
+// stays usable.
 #include <stdexcept>
 
 namespace ikebana {

@@ -19,7 +19,7 @@ struct EstimateOptions {
   std::int64_t rank = 0;
 };
 
-/// A batch with the shapes of another one and without memory, for `estimate`.
+/// Returns a batch with the shapes of another one and without memory, for `estimate`.
 template <class Batch>
 Batch shapes(const Batch& batch) {
   Batch copy = batch;
@@ -106,15 +106,15 @@ Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
 
 }  // namespace detail
 
-/// The memory that training a model by `Recipe`, a Trainer, takes on each rank. The steps of that
-/// trainer itself run on tensors without memory, so that everything in it is counted, also a user's
-/// own policies. `maker` is a callable that returns the model; `batch` has the shapes that training
-/// will have, and tensors on the meta device: `shapes(batch)`, or `at::empty(sizes,
+/// Returns the memory that training a model by `Recipe`, a Trainer, takes on each rank. The steps
+/// of that trainer itself run on tensors without memory, so that everything in it is counted, also
+/// a user's own policies. `maker` is a callable that returns the model. `batch` has the shapes that
+/// training will have, and tensors on the meta device: `shapes(batch)`, or `at::empty(sizes,
 /// at::TensorOptions(at::kMeta).dtype(...))`. The values of policies follow, as for the trainer.
-/// Nothing is allocated; a model of 70 billion parameters takes less than a second, and no random
+/// Nothing is allocated. A model of 70 billion parameters takes less than a second, and no random
 /// number is drawn.
 ///
-/// With a batch of real tensors, the trainer is made and two of its steps are run and measured; the
+/// With a batch of real tensors, the trainer is made and two of its steps are run and measured. The
 /// CPU's random generator is put back afterwards. Under Shard all ranks of the trainer must call
 /// it, and each measures its own memory.
 ///
@@ -132,7 +132,7 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
     Estimate measured =
         detail::marked_steps<Recipe>(marks, maker, batch, options, std::move(values)...);
     measured.is_measured = true;
-    measured.between_steps += measured.batch;  // which was there before
+    measured.between_steps += measured.batch;  // the batch existed before
     measured.peak += measured.batch;
     return measured;
   }

@@ -13,7 +13,7 @@
 #include <ikebana/hooks/hooks_of.hpp>
 
 namespace ikebana {
-// The base of each axis, outermost first.
+// The following classes are the bases of the axes, the outermost first.
 
 /// The base of mechanisms on the axis observe, which measure a step and add to its report.
 struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHooks {
@@ -58,7 +58,7 @@ struct PrecisionHooks : Hooks,
                         UnitWrapperHooks,
                         StorageHooks,
                         detail::PrecisionEngineHooks {
-  /// Around each forward of the model, also in an evaluation.
+  /// Surrounds each forward of the model, also in an evaluation.
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
     return next();
@@ -122,14 +122,15 @@ struct ScheduleHooks : Hooks {
   /// Returns the learning rate of step `step`, which counts from 0, for a group whose own is
   /// `base`.
   double rate(double base, std::int64_t /*step*/) const { return base; }
-  /// Returns its momentum, or first beta, if the optimizer has one. Asked in `prepare` at the
-  /// latest.
+  /// Returns its momentum, or first beta, if the optimizer has one. It is called in `prepare` at
+  /// the latest.
   double momentum(double base, std::int64_t /*step*/) const { return base; }
 };
 /// The base of mechanisms on the axis average, which decide which weights are evaluated.
 struct AverageHooks : Hooks {
   /// Chooses the weights that are evaluated: `next()` computes with the master weights as they are
-  /// then. A mechanism that changes them calls `parameters.mark_stale()`, and restores them.
+  /// at that time. A mechanism that changes them calls `parameters.mark_stale()`, and restores
+  /// them.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters&, Next&& next) {
     return next();
@@ -154,7 +155,8 @@ struct DeviceHooks : Hooks {
 };
 /// The base of mechanisms on the axis layout, which lay out the tensors of model and batches.
 struct LayoutHooks : Hooks {
-  /// 1. After the device's: returns the batch as its tensors are to lie in memory.
+  /// 1. Returns the batch with the memory layout that its tensors are to have. Is called after the
+  /// device's `place`.
   template <class Batch>
   Batch place(Batch batch, c10::Device) {
     return batch;

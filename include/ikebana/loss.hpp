@@ -1,6 +1,6 @@
 #pragma once
-// The result of a model's loss: a sum and the number of items that it is over. Only the step
-// divides.
+// Defines the result of a model's loss: a sum and the number of items that it is over. Only the
+// step divides.
 #include <ikebana/detail/number.hpp>
 #include <ikebana/error.hpp>
 #include <string>
@@ -14,34 +14,34 @@ namespace ikebana {
 class Count {
  public:
   Count() = default;  ///< no count was given; as a number, 0
-  /// A number on the host, or a one-element tensor, which may be on a device. Throws BadBatch for a
-  /// tensor that is not one real number, and BadModel for one that requires a gradient: a step
-  /// divides by a count after backward has begun, so it gets no gradient.
+  /// Takes a number on the host, or a one-element tensor, which may be on a device. Throws BadBatch
+  /// for a tensor that is not one real number, and BadModel for one that requires a gradient. A
+  /// step divides by a count after backward has begun, so the count gets no gradient.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Count(Number items) : given_(true), items_(static_cast<double>(items)) {}
   Count(const at::Tensor& items) : given_(true), tensor_(widened(items)) {}
 
-  /// False if no count was given.
+  /// Returns false if no count was given.
   bool is_given() const { return given_; }
-  /// True if it is a tensor.
+  /// Returns true if it is a tensor.
   bool on_device() const { return tensor_.defined(); }
-  /// True if `value()` does not wait for a device.
+  /// Returns true if `value()` does not wait for a device.
   bool readable() const { return !on_device() || detail::readable(tensor_); }
-  /// The number. Waits for the device if it is a tensor on one.
+  /// Returns the number. Waits for the device if it is a tensor on one.
   double value() const { return on_device() ? detail::number(tensor_) : items_; }
-  /// False for a number that counts no items: below 0, NaN, or 2^63 and above.
+  /// Returns false for a number that counts no items: below 0, NaN, or 2^63 and above.
   bool is_possible() const;
   /// Returns `sum` divided by this count, on the device of the sum.
   at::Tensor divide(const at::Tensor& sum) const;
-  /// The gradient of `sum` that backward starts with, scale / count, in the dtype and shape of the
-  /// sum. So dividing the loss takes no operator.
+  /// Returns the gradient of `sum` that backward starts with, scale / count, in the dtype and shape
+  /// of the sum. So dividing the loss takes no operator.
   at::Tensor gradient(const at::Tensor& sum, double scale) const;
-  /// The count as a one-element tensor on the device of `like`.
+  /// Returns the count as a one-element tensor on the device of `like`.
   at::Tensor tensor(const at::Tensor& like, at::ScalarType type = at::kFloat) const;
-  /// A count of 0, as a number or a tensor as this one is.
+  /// Returns a count of 0, which is a number or a tensor, like this one.
   Count zero() const { return on_device() ? Count(at::zeros_like(tensor_)) : Count(0); }
-  /// The count as a one-element tensor on its own device; on the host, if it is a number.
+  /// Returns the count as a one-element tensor on its own device; on the host, if it is a number.
   at::Tensor on_its_device() const;
   /// Adds another count. If both are on the host, the sum is, too; otherwise it is a tensor.
   Count& operator+=(const Count& other);
@@ -52,7 +52,7 @@ class Count {
 
  private:
   static at::Tensor widened(const at::Tensor& items);
-  /// The dtype in which `sum` is divided: a count of 70000 is infinite in Half.
+  /// Returns the dtype in which `sum` is divided. A count of 70000 is infinite in Half.
   static at::ScalarType exact_type(const at::Tensor& sum);
 
   bool given_ = false;
@@ -63,7 +63,7 @@ class Count {
 /// A named part of a loss: it adds `scale * sum / count` to what is minimised. `scale` must be
 /// finite.
 struct Term {
-  std::string name;  ///< by which reports have it; each term has another one
+  std::string name;  ///< the name in reports; each term has another one
   at::Tensor sum;    ///< differentiable, one element
   Count count;       ///< what it is divided by
   double scale = 1;  ///< its weight in the loss; finite
@@ -79,11 +79,11 @@ struct Loss {
   at::Tensor outputs = {};       ///< (rows, ...): for metrics and Report::outputs
   std::vector<Term> terms = {};  ///< further parts of the loss, each with a name of its own
 
-  /// For a mean over `n` items, such as `F::cross_entropy` returns: the loss whose sum is
-  /// `average * n`, in single precision at least. `n` must be what the mean was divided by: the
-  /// targets that are not ignored, the sum of the weights. Costs one multiplication, which rounds.
-  /// Throws BadModel for what is not one real number, and BadBatch for an `n` that is not above 0:
-  /// a mean over nothing is NaN.
+  /// Returns the loss whose mean over `n` items is `average`, such as `F::cross_entropy` returns.
+  /// Its sum is `average * n`, in single precision at least. `n` must be what the mean was divided
+  /// by: the targets that are not ignored, the sum of the weights. Costs one multiplication, which
+  /// rounds. Throws BadModel for what is not one real number, and BadBatch for an `n` that is not
+  /// above 0, because a mean over nothing is NaN.
   static Loss mean(const at::Tensor& average, const Count& n, const at::Tensor& outputs = {});
 };
 
@@ -96,13 +96,14 @@ class LossValue {
     at::Tensor seed = {};  ///< the gradient that backward started with, if it was divided by then
   };
 
-  /// Every part's scale * sum / count, added up; one number on the device.
+  /// Returns the sum of every part's scale * sum / count, as one number on the device.
   at::Tensor mean() const;
-  /// True if `is_finite()` does not wait for a device.
+  /// Returns true if `is_finite()` does not wait for a device.
   bool readable() const { return detail::readable(parts[0].sum); }
-  /// True if the sum of every term is finite. Waits for the device.
+  /// Returns true if the sum of every term is finite. Waits for the device.
   bool is_finite() const;
-  /// One float on the device: 1 if the value is not finite, as if a count is 0 there.
+  /// Returns one float on the device, which is 1 if the value is not finite. It is also 1 if a
+  /// count is 0 there.
   at::Tensor non_finite() const;
   /// Calls `f` with the numbers that are all finite if the value is.
   template <class F>

@@ -1,7 +1,7 @@
 #pragma once
-// Everything that shows memory: scopes, histories, leaks, snapshots and pages (docs/memory.md), a
-// pool, and a checker of writes in place (docs/memory_tools.md). Not part of ikebana.hpp, and
-// usable without a trainer.
+// Includes everything that shows memory: scopes, histories, leaks, snapshots and pages
+// (docs/memory.md), a pool, and a checker of writes in place (docs/memory_tools.md). It is not part
+// of ikebana.hpp, and is usable without a trainer.
 #include <ikebana/memory/history.hpp>
 #include <ikebana/memory/in_place.hpp>
 #include <ikebana/memory/leaks.hpp>

@@ -1,5 +1,6 @@
 #pragma once
-// A model as the trainer sees it: its module, its units, and which unit owns which parameter.
+// Defines a model as the trainer sees it: its module, its units, and which unit owns which
+// parameter.
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/grammar/units.hpp>
 #include <map>
@@ -22,12 +23,13 @@ struct UnitsOf<torch::nn::SequentialImpl> {
 struct Unit {
   std::string name;                                   ///< its path in the model: `blocks.0`
   std::shared_ptr<torch::nn::Module> module;          ///< the module itself
-  std::vector<std::string> names;                     ///< of the parameters below
+  std::vector<std::string> names;                     ///< the names of the parameters below
   std::vector<at::Tensor> parameters;                 ///< parameters that no inner unit owns
   std::size_t index = 0;                              ///< in UnitTable::units
-  std::vector<std::vector<std::string>> other_names;  ///< of each, further ones of a tied weight
+  std::vector<std::vector<std::string>> other_names;  ///< further names of each, if it is a tied
+                                                      ///< weight
   std::vector<std::string> also_named;  ///< further paths of a module that is registered twice
-  /// True if it is the whole model.
+  /// Returns true if it is the whole model.
   bool is_root() const { return index == 0; }
 };
 
@@ -46,7 +48,8 @@ struct handle_of<Model> {
 template <class Model>
 using handle_of_t = typename handle_of<Model>::type;
 
-/// The module behind a holder, a shared_ptr, an AnyModule or a reference; null if that is empty.
+/// Returns the module behind a holder, a shared_ptr, an AnyModule or a reference; null if that is
+/// empty.
 template <class Holder>
 std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
   if constexpr (requires { holder.ptr(); }) return holder.is_empty() ? nullptr : holder.ptr();
@@ -54,7 +57,7 @@ std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
   else return holder;
 }
 
-/// The address of that module, without ownership.
+/// Returns the address of that module, without ownership.
 template <class Holder>
 const torch::nn::Module* module_address(Holder& holder) {
   if constexpr (std::is_base_of_v<torch::nn::Module, Holder>) return &holder;
@@ -95,31 +98,32 @@ struct ParameterPlace {
 /// made.
 class UnitTable {
  public:
-  /// The units of a model, which is a module, a holder or a shared pointer.
+  /// Returns the units of a model, which is a module, a holder or a shared pointer.
   template <class Model>
   static UnitTable of(Model& model) {
     return of_module(detail::module_of(model), detail::is_unit<detail::units_of_t<Model>>());
   }
 
-  /// The unit of a module. Throws BadModel for a module that the model did not have when the
-  /// trainer was made.
+  /// Returns the unit of a module. Throws BadModel for a module that the model did not have when
+  /// the trainer was made.
   const Unit& at(const torch::nn::Module* module) const;
-  /// All units, the root first, then in the order of the modules.
+  /// Returns all units, the root first, then in the order of the modules.
   const std::vector<Unit>& units() const { return units_; }
 
  private:
   using IsUnit = c10::function_ref<bool(torch::nn::Module&, const std::string& name)>;
   static UnitTable of_module(const std::shared_ptr<torch::nn::Module>& model, IsUnit is_unit);
   void add(const std::string& name, std::shared_ptr<torch::nn::Module> module);
-  /// The innermost unit on the path of a name: `blocks.0.linear.weight` belongs to `blocks.0`.
+  /// Returns the innermost unit on the path of a name: `blocks.0.linear.weight` belongs to
+  /// `blocks.0`.
   std::size_t innermost(const std::string& name, const std::map<std::string, std::size_t>& by_name);
   void own();
-  /// The names of layers whose weight is another layer's: `head->weight = embed->weight`.
+  /// Adds the names of layers whose weight is another layer's: `head->weight = embed->weight`.
   void add_assigned(const std::unordered_map<const void*, std::size_t>& seen,
                     std::vector<detail::ParameterPlace>& places);
 
   std::vector<Unit> units_;
-  std::unordered_map<const void*, std::size_t> index_;  // by module
+  std::unordered_map<const void*, std::size_t> index_;  // the index, by module
 };
 
 }  // namespace ikebana

@@ -1,5 +1,5 @@
 #pragma once
-// Programs of torch.export: models that were written in Python and are trained here, and C++ models
-// as files that Python opens.
+// Includes programs of torch.export: models that were written in Python and are trained here, and
+// C++ models as files that Python opens.
 #include <ikebana/program/export.hpp>
 #include <ikebana/program/load.hpp>

@@ -45,46 +45,53 @@ struct MemoryReport;  // observe/memory_report.hpp
 /// The report of one step. It has values of its own: later steps do not change them.
 class Report {
  public:
-  /// The value that was minimised: every term's scale * sum / count. Waits for the device; throws
-  /// NonFinite if it is not finite and the precision has no loss scale to skip such a step with.
+  /// Returns the value that was minimised: every term's scale * sum / count. Waits for the device.
+  /// Throws NonFinite if it is not finite and the precision has no loss scale to skip such a step
+  /// with.
   double loss() const;
-  /// The loss as a one-element tensor on the model's device. Waits for nothing, checks nothing.
+  /// Returns the loss as a one-element tensor on the model's device. Does not wait for anything,
+  /// and does not check anything.
   at::Tensor mean() const { return value.mean(); }
-  /// One named term of the loss, without its scale. Throws Error for a name that no term has.
+  /// Returns one named term of the loss, without its scale. Throws Error for a name that no term
+  /// has.
   double term(const std::string& name) const;
-  /// Norm of all gradients before clipping; empty if no policy computes it.
+  /// Returns the norm of all gradients before clipping, or no value if no policy computes it.
   std::optional<double> grad_norm() const;
-  /// Items that the loss was summed over, in all microbatches.
+  /// Returns the number of items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
-  /// Refused: write `loss()`.
+  /// It is refused. Write `loss()`.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   operator Number() const {
     return (void)sizeof(refuse::ReportIsNoNumber<Report, Number>), Number();
   }
-  /// True if the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
+  /// Returns true if the update was skipped, because of an FP16 overflow, a norm that is not
+  /// finite, or a spike.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
   std::int64_t step = 0;                     ///< steps before this one
   std::int64_t microbatches = 0;             ///< forward and backward passes
-  double learning_rate = detail::not_given;  ///< of the parameters without a group
-  /// The rate of each parameter group, in their order, then of the parameters without a group; for
-  /// two optimizers in one (Muon, Combined) all rates of the first, then those of the other.
+  double learning_rate = detail::not_given;  ///< the rate of the parameters without a group
+  /// The rate of each parameter group, in their order, and then the rate of the parameters without
+  /// a group. For two optimizers in one (Muon, Combined), all rates of the first come before the
+  /// rates of the second.
   c10::SmallVector<double, 4> learning_rates = {};
-  std::optional<BatchPosition> position;   ///< of the batch, if `fit` or the caller knows it
+  std::optional<BatchPosition> position;   ///< the position of the batch, if `fit` or the caller
+                                           ///< knows it
   double seconds = detail::not_given;      ///< host time of the step
-  std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
+  std::optional<std::int64_t> peak_bytes;  ///< the peak, under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.
   std::shared_ptr<const MemoryReport> memory = {};
-  std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
-                                       ///< the one that fitted into memory
-  std::optional<OffloadTraffic> offloaded;  ///< under Offload
+  std::optional<std::int64_t> undone;       ///< under Accumulate<Fit<>>: the attempts of this step
+                                            ///< before the one that fitted into memory
+  std::optional<OffloadTraffic> offloaded;  ///< the traffic, under Offload
   at::Tensor outputs;                       ///< Loss::outputs of all microbatches, in row order
 
   // The step sets these.
   LossValue value;             ///< the loss, undivided; `loss()` reads it
-  at::Tensor norm;             ///< of all gradients, on the device; `grad_norm()` reads it
-  at::Tensor found_inf;        ///< on the device, 1 if the step was skipped; `skipped()` reads it
+  at::Tensor norm;             ///< the norm of all gradients, on the device; `grad_norm()` reads it
+  at::Tensor found_inf;        ///< a flag on the device, which is 1 if the step was skipped;
+                               ///< `skipped()` reads it
   bool must_be_finite = true;  ///< whether `loss()` throws if it is not finite
 };
 
@@ -97,9 +104,9 @@ struct Evaluation {
   /// The values of the metrics, in the order in which these were given.
   std::vector<std::pair<std::string, double>> metrics = {};
 
-  /// The value of a metric by its name. Throws Error if no metric has that name.
+  /// Returns the value of a metric by its name. Throws Error if no metric has that name.
   double operator[](const std::string& name) const;
-  /// Refused: write `.loss`.
+  /// It is refused. Write `.loss`.
   template <class Number>
     requires std::is_floating_point_v<Number>  // of integers, x["name"] would be ambiguous
   operator Number() const {
@@ -117,7 +124,7 @@ struct Epoch {
   double loss = detail::not_given;  ///< mean of the steps' losses
   /// Seconds of training, without validation; NaN for an epoch before a resume.
   double seconds = detail::not_given;
-  std::optional<Evaluation> validation = {};  ///< of `FitOptions::validate`
+  std::optional<Evaluation> validation = {};  ///< the evaluation of `FitOptions::validate`
 };
 /// The epochs of `fit`, including those before a resume.
 struct History : std::vector<Epoch> {

@@ -1,6 +1,6 @@
 #pragma once
-// Training on several ranks: the policies on shard, and the start of ranks. ikebana.hpp does not
-// include it, since it includes LibTorch's process groups.
+// Includes what trains on several ranks: the policies on shard, and the start of ranks. ikebana.hpp
+// does not include it, because it includes LibTorch's process groups.
 #include <ikebana.hpp>
 #include <ikebana/shard/ddp.hpp>
 #include <ikebana/shard/fsdp.hpp>

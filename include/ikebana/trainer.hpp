@@ -1,5 +1,5 @@
 #pragma once
-// The trainer: a model and its recipe, with the methods that train it.
+// Defines the trainer: a model and its recipe, with the methods that train it.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/advice/explanation.hpp>
 #include <ikebana/bridge/memory_counter.hpp>
@@ -69,31 +69,31 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     (void)sizeof(refuse::TrainerWithoutModel<Self>);
   }
 
-  /// One update of the parameters. A batch is cut into the recipe's microbatches; of a range of
-  /// batches each is one microbatch, which PyTorch users call gradient accumulation. A vector or an
-  /// array of tensors, and a map, is one batch; bare tensors as microbatches are
+  /// Makes one update of the parameters. A batch is cut into the recipe's microbatches. In a range
+  /// of batches, each batch is one microbatch, which PyTorch users call gradient accumulation. A
+  /// vector or an array of tensors, and a map, is one batch. Bare tensors as microbatches are
   /// `std::vector<std::tuple<at::Tensor>>`. Throws an Error for what cannot be computed, and then
   /// nothing has changed: neither parameters, moments and counters, nor buffers and random
-  /// generators. Waits for no device.
+  /// generators. Does not wait for a device.
   template <class Batch, class... Others>
   Report step(const Batch& batch, const Others&...);
-  /// One update from a batch that is written in the call: `step({input, target})`.
+  /// Makes one update from a batch that is written in the call: `step({input, target})`.
   Report step(const std::pair<at::Tensor, at::Tensor>& batch) {
     return step<std::pair<at::Tensor, at::Tensor>>(batch);
   }
 
-  /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
-  /// recipe's precision, averaged weights if the recipe has them. A metric has `name`,
-  /// `update(batch, outputs)` and `value()`.
+  /// Returns the mean loss and the metrics over all batches of a loader. It uses no gradients,
+  /// evaluation mode, the recipe's precision, and averaged weights if the recipe has them. A metric
+  /// has `name`, `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics);
 
-  /// The model's result for `given`, computed as `evaluate` computes: what `forward` returns for
-  /// the input of a batch that has an input and a target, or for the values that `forward` takes
-  /// besides `run`. If `forward` takes neither, and the loss takes the batch, `Loss::outputs`. For
-  /// a loader, a vector with a result per batch. Later steps do not change results. Costs a walk
-  /// over the modules, and under EMA what an evaluation costs it. If parameters are cut among
-  /// ranks, all ranks call it, equally often. Waits for no device.
+  /// Returns the model's result for `given`, computed as `evaluate` computes: what `forward`
+  /// returns for the input of a batch that has an input and a target, or for the values that
+  /// `forward` takes besides `run`. If it takes neither, and the loss takes the batch, this is
+  /// `Loss::outputs`. For a loader, it is a vector with a result per batch. Later steps do not
+  /// change results. Costs a walk over the modules, and under EMA what an evaluation costs it. If
+  /// parameters are cut among ranks, all ranks call it equally often. Does not wait for a device.
   template <class... Given>
     requires(sizeof...(Given) > 0)
   auto predict(Given&&... given) {
@@ -105,7 +105,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                      [&](auto&) { return detail::held_memory(detail::view_of(core())); });
   }
 
-  /// True if `predict` takes a `Given` and returns a tensor.
+  /// Returns true if `predict` takes a `Given` and returns a tensor.
   template <class Given>
   static consteval bool predicts_tensor() {
     if constexpr (!refuse::passed<detail::predict_diagnosis_t<Core, Given>>) return false;
@@ -114,13 +114,13 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                             at::Tensor>;
   }
 
-  /// Computes the statistics of all batch norms again, for the weights that `evaluate` uses: the
-  /// mean over the batches of a loader, of one loss of each, in training mode and without
-  /// gradients; on several ranks over the batches of all. If the recipe averages weights, its
-  /// average is evaluated and saved with them until it changes, and training goes on with the
-  /// model's own; otherwise they are the model's. Dropout draws random numbers. Throws BadBatch
-  /// without a batch, BadModel without a batch norm; after an error all is as it was. Waits for the
-  /// device. Source: torch.optim.swa_utils.update_bn.
+  /// Computes the statistics of all batch norms again, for the weights that `evaluate` uses. They
+  /// become the mean over the batches of a loader, of one loss of each, in training mode and
+  /// without gradients. On several ranks, the mean is over the batches of all. If the recipe
+  /// averages weights, its average is evaluated and saved with them until it changes, and training
+  /// goes on with the model's own. Otherwise they are the model's. Dropout draws random numbers.
+  /// Throws BadBatch without a batch, and BadModel without a batch norm. After an error everything
+  /// is as it was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
   template <class Loader>
   void update_bn(Loader&& loader);
 
@@ -135,20 +135,20 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     core().mechanisms.each([&](auto& mechanism) { mechanism.end_epoch(epoch); });
   }
 
-  /// The values of a policy, to be read and changed between steps: `get<AdamW>().lr = 1e-4`.
+  /// Returns a policy's values, to read and change between steps: `get<AdamW>().lr = 1e-4`.
   template <class Policy>
   Policy& get() {
     if constexpr (detail::in_recipe<Policy, Recipe>) return mechanism<Policy>().values;
     else return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Policy&>();
   }
-  /// The mechanism of a policy: `mechanism<Precision<FP16>>().loss_scale()`.
+  /// Returns the mechanism of a policy: `mechanism<Precision<FP16>>().loss_scale()`.
   template <class Policy>
   Mechanism<Policy>& mechanism() {
     if constexpr (detail::in_recipe<Policy, Recipe>) return core().mechanisms.template of<Policy>();
     else
       return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Mechanism<Policy>&>();
   }
-  /// The model. While it trains, its parameters may lie elsewhere (`with_full_weights`).
+  /// Returns the model. While it trains, its parameters may lie elsewhere (`with_full_weights`).
   Handle& model() { return core().model; }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
@@ -188,15 +188,15 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     detail::load_tensors(core(), copy, nullptr, parts, std::nullopt);
   }
 
-  /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
+  /// Returns the ranks that train this model: `ranks().data().rank()`, or `OneRank` without Shard.
   auto ranks() { return core().ranks(); }
-  /// The number of ranks that train this model.
+  /// Returns the number of ranks that train this model.
   std::int64_t world_size() const { return core().ranks().data().size(); }
-  /// The index of this rank among them, from 0.
+  /// Returns the index of this rank among them, from 0.
   std::int64_t rank() const { return core().ranks().data().rank(); }
-  /// For a loop over steps on several ranks, all of which must end after the same step: the next
+  /// Is for a loop over steps on several ranks, all of which must end after the same step. The next
   /// step tells the others this rank's wish, at no cost. Returns the wish of all ranks as they knew
-  /// it in the last step; with one rank, the wish itself.
+  /// it in the last step, or with one rank the wish itself.
   StopWish agree_to_stop(StopWish wish) {
     if (one_rank()) return wish;
     core().loop_end.of_this_rank = wish;
@@ -204,16 +204,16 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
   /// Returns the wish of all ranks at once. Every rank calls it, e.g. between two epochs.
   StopWish agree_to_stop_now(StopWish wish) { return detail::agree_to_stop_now(core(), wish); }
-  /// The present exception ends a loop on this rank: reports it to the other ranks, so that none
-  /// waits for this one. `fit`, a step and an evaluation report theirs.
+  /// Reports the present exception, which ends a loop on this rank, to the other ranks, so that no
+  /// rank waits for this one. `fit`, a step and an evaluation report theirs.
   void report_exception() noexcept {
     core().mechanisms.shard.offer_exception(std::current_exception());
   }
-  /// For a loop over steps on several ranks whose loaders may give different numbers of batches, as
-  /// PyTorch's Join: at the end of its loader a rank calls this until the result is empty, and
+  /// Ends a loop over steps on several ranks whose loaders may give different numbers of batches,
+  /// like PyTorch's Join. At the end of its loader a rank calls this until the result is empty, and
   /// takes part in the steps of the others with a batch of weight zero in the shapes of `like`, any
   /// earlier batch. The result is empty, and no step was made, if no rank has a batch any more;
-  /// with one rank at once. `like` may be a range of batches: empty on all ranks, or on none.
+  /// with one rank this is so at once. `like` may be a range that is empty on all ranks or on none.
   template <class Batch>
   std::optional<Report> join_step(const Batch& like);
   /// Says where the batch of the next step lies in the data, for its report. `fit` calls it.
@@ -221,11 +221,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// True for a recipe that runs on one rank.
   static constexpr bool one_rank() { return Core::one_rank; }
 
-  /// The memory that a step on `batch` takes on this rank, by kind, by unit and at its peak in each
-  /// phase, and how much it would take with which policies: the text of the error of a step that
-  /// ran out of memory, without running out. Changes nothing. Its cost, and the recipes of which
-  /// only what is held between steps is known, are in docs/memory.md. Throws Error unless a file of
-  /// the program includes <ikebana/estimate.hpp>.
+  /// Returns the memory that a step on `batch` takes on this rank, by kind, by unit and at its peak
+  /// in each phase, and how much it would take with which policies. This is the text of the error
+  /// of a step that ran out of memory, without running out. Changes nothing. docs/memory.md has its
+  /// cost, and lists the recipes for which only the memory between steps is known. Throws Error
+  /// unless a file of the program includes <ikebana/estimate.hpp>.
   template <class Batch>
   std::string explain_peak(const Batch& batch) {
     const detail::BusyGuard busy(core().busy);
@@ -234,7 +234,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                                   [&] { ikebana::step(core(), detail::unwrapped<Core>(batch)); });
   }
 
-  /// The whole recipe, defaults included, in wrapping order.
+  /// Returns the whole recipe, defaults included, in wrapping order.
   std::string describe() {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +
                        std::to_string(core().units.units().size() - 1) + " units, on " +

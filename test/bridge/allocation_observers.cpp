@@ -163,7 +163,8 @@ TEST_CASE("machine memory: the first version of control groups, a container's ro
   machine.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "50000\n");
   machine.write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "20000\n");
   CHECK(machine.memory()->free == 30000);
-  machine.write("sys/fs/cgroup/memory.max", "20000\n");  // of the second version, as its root
+  machine.write("sys/fs/cgroup/memory.max", "20000\n");  // the limit of the second version, as its
+                                                         // root
   machine.write("sys/fs/cgroup/memory.current", "1000\n");
   CHECK(machine.memory()->free == 19000);
   CHECK_FALSE(ikebana::detail::machine_memory("/nowhere"));

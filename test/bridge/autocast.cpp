@@ -1,4 +1,4 @@
-// Autocast scopes and the cache of cast weights.
+// Tests autocast scopes and the cache of cast weights.
 #include "test.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -13,7 +13,7 @@ namespace test::autocast_scope {
 namespace autocast = at::autocast;
 const c10::Device cpu(c10::kCPU);
 
-/// True if the cast of `weight` is cached: casting it twice returns the same tensor.
+/// Returns true if the cast of `weight` is cached: casting it twice returns the same tensor.
 bool cached(const at::Tensor& weight) {
   return autocast::cached_cast(at::kBFloat16, weight, c10::kCPU)
       .is_same(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU));

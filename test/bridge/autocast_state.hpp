@@ -1,5 +1,5 @@
 #pragma once
-// The state of autocast on this thread, for comparison before and after.
+// Defines the state of autocast on this thread, for comparison before and after.
 #include <ATen/autocast_mode.h>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 
@@ -14,7 +14,7 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
-/// The nesting depth of autocast on this thread.
+/// Returns the nesting depth of autocast on this thread.
 inline int depth() {
   const int inside = autocast::increment_nesting();
   autocast::decrement_nesting();

@@ -1,4 +1,4 @@
-// The memory of a pool over an allocator that fails: sizes, limits and lifetimes.
+// Tests the memory of a pool over an allocator that fails: sizes, limits and lifetimes.
 #include "test.hpp"
 
 #include <cstdlib>
@@ -15,8 +15,8 @@ namespace test::caching_pool {
 using ikebana::detail::CachingPool, ikebana::detail::SizeClasses;
 using Block = bridge::PoolBlockV1;
 
-/// Counts what is in use, and throws from the allocation `fails_at` on, `fails` times, or where
-/// more than `room` bytes would be in use.
+/// Counts what is in use, and throws from the allocation `fails_at` on, `fails` times, or if more
+/// than `room` bytes would be in use.
 struct Underlying : c10::Allocator {
   std::size_t room = std::numeric_limits<std::size_t>::max(), in_use = 0;
   int calls = 0, fails_at = -1, fails = 1;

@@ -1,5 +1,6 @@
-// Memory statistics of accelerators. LibTorch has one interface to them from 2.9 on, from which the
-// simulated accelerator derives. Older versions, which count CUDA's alone, have their own test.
+// Tests memory statistics of accelerators. LibTorch has one interface to them from 2.9 on, from
+// which the simulated accelerator derives. Older versions, which count only CUDA's, have their own
+// test.
 #include <ikebana/memory/scope.hpp>
 #include "test.hpp"
 
@@ -43,7 +44,8 @@ struct FakeDevice : c10::DeviceAllocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// Returns it as before its first use. One for all cases, since the library keeps its address.
+/// Returns it in the state before its first use. All cases share one, because the library keeps its
+/// address.
 FakeDevice& fake_device() {
   static FakeDevice allocator;
   c10::SetAllocator(c10::kPrivateUse1, &allocator);

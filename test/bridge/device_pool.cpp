@@ -1,4 +1,4 @@
-// Pools of an accelerator's allocator, by an allocator that writes down what it is asked.
+// Tests pools of an accelerator's allocator, by an allocator that writes down what it is asked.
 #include "test.hpp"
 
 #include <functional>

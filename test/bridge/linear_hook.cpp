@@ -23,7 +23,7 @@ struct Doubling : bridge::LinearHookV1 {
 
 using Calls = std::vector<std::function<at::Tensor(at::Tensor)>>;
 
-/// Every way to write a layer of this weight.
+/// Returns every way to write a layer of this weight.
 Calls ways_to_call(torch::nn::Linear layer) {
   at::Tensor w = layer->weight, b = layer->bias;
   return {[=](at::Tensor x) { return at::linear(x, w, b); },

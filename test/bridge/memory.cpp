@@ -1,4 +1,4 @@
-// The counting allocator of the CPU, and MemoryCounter.
+// Tests the counting allocator of the CPU, and MemoryCounter.
 #include "test.hpp"
 
 #include <c10/core/CPUAllocator.h>

@@ -34,7 +34,7 @@ struct Threads {
 
 /// Counts the calls of one loop.
 struct Visits {
-  std::vector<int> count;  // of each index
+  std::vector<int> count;  // the number of calls for each index
   std::set<std::thread::id> threads;
   bool whole_grains = true;  // every part is within [0, n), not empty, and begins at a grain
 };

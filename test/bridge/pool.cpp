@@ -1,4 +1,4 @@
-// MemPool: what its scope changes, and what it does not.
+// Tests MemPool: what its scope changes, and what it does not.
 #include "test.hpp"
 
 #include <c10/core/CPUAllocator.h>

@@ -1,4 +1,4 @@
-// A copy of the process in which something is tried.
+// Tests a copy of the process in which something is tried.
 #include "test.hpp"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 #pragma once
-// Saved-tensor hooks that count their calls.
+// Defines saved-tensor hooks that count their calls.
 #include <atomic>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <memory>

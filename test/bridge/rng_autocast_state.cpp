@@ -1,4 +1,4 @@
-// Capture and replay of random number generators and autocast.
+// Tests capture and replay of random number generators and autocast.
 #include "test.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>

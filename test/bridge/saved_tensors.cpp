@@ -19,7 +19,8 @@ struct Net {
       torch::nn::GELU(), torch::nn::Dropout(0.3), torch::nn::Linear(16, 4)};
   at::Tensor input = torch::randn({5, 8});
 
-  /// Gradients of a loss, or of a gradient penalty, with `hooks` during the forward pass.
+  /// Returns the gradients of a loss, or of a gradient penalty, with `hooks` during the forward
+  /// pass.
   std::vector<at::Tensor> gradients(bridge::SavedTensorHooks* hooks, bool penalty = false) {
     layers->zero_grad(true);
     torch::manual_seed(3);

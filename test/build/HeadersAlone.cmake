@@ -33,8 +33,9 @@ function(precompile name header)
   set(precompiled ${precompiled} ${file}.gch PARENT_SCOPE)
 endfunction()
 
-# LibTorch, which most headers include; hooks.hpp, which half of them include; and all headers, for
-# the tests of refusals. With clang one precompiled header may include another; with g++ it may not.
+# Precompiles LibTorch, which most headers include, hooks.hpp, which half of them include, and all
+# headers, for the tests of refusals. With clang one precompiled header may include another, but not
+# with g++.
 set(instantiate)
 if(IKEBANA_CLANGXX)
   set(instantiate -fpch-instantiate-templates)

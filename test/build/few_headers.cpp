@@ -1,5 +1,5 @@
-// A recipe whose file includes the headers of what it uses, and no others. bench/compile_time.py
-// compiles it with all headers, too.
+// Compiles a recipe whose file includes the headers of what it uses, and no others.
+// bench/compile_time.py compiles it with all headers, too.
 #include <torch/nn/modules/linear.h>
 
 #include <ikebana/average/ema.hpp>

@@ -1,5 +1,5 @@
-// Recipes are checked at compile time under the sanitizers, too, with which g++ takes
-// fewer expressions for constants. Parsed with -fsanitize=undefined by the tests.
+// Recipes are checked at compile time under the sanitizers, too, with which g++ takes fewer
+// expressions for constants. The tests parse this file with -fsanitize=undefined.
 #include <ikebana/shard.hpp>
 
 namespace {

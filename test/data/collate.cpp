@@ -1,4 +1,4 @@
-// Batches of samples of every form, SampleRng and TensorDataset.
+// Tests batches of samples of every form, SampleRng and TensorDataset.
 #include "sets.hpp"
 
 #include <ikebana/batch.hpp>

@@ -1,4 +1,4 @@
-// The guarantees of a loader, for every kind of dataset, shuffled or not, with and without a
+// Tests the guarantees of a loader, for every kind of dataset, shuffled or not, with and without a
 // shorter last batch, and for several numbers of workers.
 #include <ikebana/data/permutation.hpp>
 #include "sets.hpp"
@@ -32,7 +32,7 @@ void for_every_dataset(Check check) {
   check("noisy", Noisy()), check("noisy batches", NoisyBatch());
 }
 
-/// The expected batches of an epoch.
+/// Returns the expected batches of an epoch.
 Batches by_hand(const DataLoaderOptions& o, std::int64_t epoch, std::int64_t n = 23) {
   Permutation order(n, ikebana::detail::key(o.seed, epoch, ikebana::detail::RngStream::Order));
   std::vector<std::int64_t> indices;

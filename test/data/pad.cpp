@@ -1,4 +1,4 @@
-// pad and PadCollate: samples of different lengths as one tensor, by hand and as LibTorch's
+// Tests pad and PadCollate: samples of different lengths as one tensor, by hand and as LibTorch's
 // pad_sequence, which Python's calls.
 #include "sets.hpp"
 

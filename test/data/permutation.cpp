@@ -1,4 +1,4 @@
-// The order of an epoch: a bijection, a function of its key alone, and uniformly distributed.
+// Tests the order of an epoch: a bijection, a function of its key alone, and uniformly distributed.
 #include "test.hpp"
 
 #include <ikebana/data/permutation.hpp>

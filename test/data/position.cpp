@@ -1,4 +1,4 @@
-// The position of a loader, and what changes it.
+// Tests the position of a loader, and what changes it.
 #include "sets.hpp"
 
 #include <ikebana.hpp>

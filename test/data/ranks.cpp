@@ -1,4 +1,4 @@
-// A loader whose batches are divided among ranks: a rank without samples, and random numbers.
+// Tests a loader whose batches are divided among ranks: a rank without samples, and random numbers.
 #include "sets.hpp"
 
 #include <memory>
@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::data::ranks {
 
-/// Rank r of n.
+/// Returns the options of rank r of n.
 DataLoaderOptions part(std::int64_t r, std::int64_t n, std::int64_t workers = 0) {
   return {.batch_size = 4, .num_workers = workers, .num_replicas = n, .rank = r};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Datasets of every kind that a loader accepts, with the same samples.
+// Defines datasets of every kind that a loader accepts, with the same samples.
 #include "test.hpp"
 
 #include <ikebana/data/loader.hpp>
@@ -73,7 +73,7 @@ std::vector<at::Tensor> flat(const Batch& batch) {
   return tensors;
 }
 
-/// The next `count` batches, across ends of epochs.
+/// Returns the next `count` batches, across ends of epochs.
 template <class Loader>
 Batches next(Loader& loader, std::size_t count) {
   Batches batches;
@@ -98,7 +98,7 @@ inline bool same(const Batches& a, const Batches& b) {
   return true;
 }
 
-/// The saved position of a loader.
+/// Returns the saved position of a loader.
 template <class Loader>
 ikebana::StateDict saved(Loader& loader) {
   ikebana::StateDict state;

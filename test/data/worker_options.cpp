@@ -1,4 +1,4 @@
-// Options of workers: a time limit for a batch, and whether they stay from epoch to epoch.
+// Tests options of workers: a time limit for a batch, and whether they stay from epoch to epoch.
 #include "sets.hpp"
 
 #include <functional>

@@ -1,4 +1,5 @@
-// The threads of a loader: their number, how far they prefetch, what they share, and how they end.
+// Tests the threads of a loader: their number, how far they prefetch, what they share, and how they
+// end.
 #include "sets.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -108,7 +109,7 @@ TEST_CASE("workers: a batch that was begun before a seek is not delivered after 
   loader.seek({0, 8});
   CHECK(next(loader, 1).size() == 1);
   CHECK(settled(seen.begun) == 3);
-  loader.seek({0, 5}), alone.seek({0, 5});  // of four slots, batches 9 and 5 have the same one
+  loader.seek({0, 5}), alone.seek({0, 5});  // batches 9 and 5 have the same one of four slots
   std::jthread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     seen.hold_from = 1000;

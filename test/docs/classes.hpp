@@ -1,5 +1,5 @@
 #pragma once
-// A small net and batches for the code that the pages show.
+// Defines a small net and batches for the code that the pages show.
 #include "test.hpp"
 
 #include <ikebana.hpp>

@@ -113,7 +113,8 @@ TEST_CASE("docs/layout.md: whether it lies so, and images that lie so already") 
   CHECK(placing.place(batch, at::kCPU).input.is_alias_of(images));  // no copy
   CHECK(as_they_are.place(batch, at::kCPU).input.is_alias_of(images));
   const Rows narrow{at::rand({4, 1, 8, 8}), batch.target};
-  CHECK(placing.place(narrow, at::kCPU).input.is_alias_of(narrow.input));  // of one channel
+  CHECK(placing.place(narrow, at::kCPU).input.is_alias_of(narrow.input));  // its images have one
+                                                                           // channel
 }
 
 struct Images {

@@ -1,4 +1,5 @@
-// docs/errors.md: the ten errors that newcomers meet first, as they arise, and what each one says.
+// Tests docs/errors.md: the ten errors that newcomers meet first, as they arise, and what each one
+// says.
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -9,7 +10,7 @@ namespace test::errors {
 
 using namespace test::policies;
 
-/// The text of what `f` throws, which must be an `Expected`.
+/// Returns the text of what `f` throws, which must be an `Expected`.
 template <class Expected, class F>
 std::string text_of(F&& f) {
   try {
@@ -41,7 +42,7 @@ struct Points {
   Rows get(std::size_t) const { return {at::zeros({4}), at::zeros({}, at::kLong)}; }
 };
 
-/// A file with the beginning and the end of one that torch.save writes.
+/// Writes a file with the beginning and the end of one that torch.save writes.
 void written_by_torch(const std::string& path) {
   std::ofstream(path, std::ios::binary) << "PK\x03\x04 ... PK\x01\x02 weights/data.pkl";
 }

@@ -15,7 +15,8 @@ namespace test::docs::ranks {
 using test::ranks::batches, test::ranks::Counted, test::ranks::make, test::ranks::on_groups;
 using test::ranks::part, test::ranks::Rows;
 
-/// Made once: ranks are threads here, and share the random generator.
+/// Returns the data, which is made once, because ranks are threads here, and share the random
+/// generator.
 const std::vector<Rows>& data() {
   static const std::vector<Rows> all = batches(4, 8);
   return all;
@@ -87,7 +88,7 @@ TEST_CASE("shard.md: the model is whole when the trainer has ended") {
   });
 }
 
-/// Alone, as a program that nothing has started as a rank.
+/// It runs alone, as a program that nothing has started as a rank.
 TEST_CASE("shard.md: the time limit of a process group") {
   const World world;
   ProcessGroup group(world, {.timeout = std::chrono::minutes(5)});

@@ -1,4 +1,4 @@
-// The code of docs/state.md on several ranks.
+// Has the code of docs/state.md on several ranks.
 #include "ranks/small.hpp"
 
 namespace test::docs::ranks_state {

@@ -7,7 +7,7 @@ namespace test::real_model {
 
 using namespace ikebana;
 
-/// A folder with config.json and model.safetensors of a Llama with random weights.
+/// Returns a folder with config.json and model.safetensors of a Llama with random weights.
 std::filesystem::path pretrained(const std::filesystem::path& folder) {
   const LlamaConfig c{.hidden_size = 32, .intermediate_size = 48};
   std::filesystem::create_directories(folder);

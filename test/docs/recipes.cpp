@@ -92,7 +92,7 @@ TEST_CASE("slow.md: where the time of a step goes") {
   CHECK(out.str().find("  loss ") != std::string::npos);
 }
 
-/// Compiled alone; test/gpu trains on a GPU.
+/// This is only compiled. test/gpu trains on a GPU.
 [[maybe_unused]] void on_a_gpu() {
   Trainer trainer{GPT(config), AdamW{.lr = 3e-4}, Precision<BF16>{}, On{torch::kCUDA}};
   trains(trainer, random_batch(config, 4, 8));

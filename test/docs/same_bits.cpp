@@ -9,7 +9,7 @@
 
 namespace test::policies::same_bits_of {
 
-/// A multilayer perceptron with dropout, as wide as LibTorch needs to use several threads.
+/// Returns a multilayer perceptron with dropout, as wide as LibTorch needs to use several threads.
 nn::Sequential wide(double dropout = 0.1) {
   return nn::Sequential(nn::Linear(64, 256), nn::GELU(), nn::LayerNorm(std::vector<int64_t>{256}),
                         nn::Dropout(dropout), nn::Linear(256, 3));
@@ -147,7 +147,7 @@ TEST_CASE("docs/reproducibility.md: gradients of indexing, by several threads") 
               << " threads\n";
 }
 
-/// FNV-1a of all bytes.
+/// Returns FNV-1a of all bytes.
 std::uint64_t bits_of(const Tensors& tensors) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const at::Tensor& t : tensors) {
@@ -160,7 +160,7 @@ std::uint64_t bits_of(const Tensors& tensors) {
 void print(const char* work, const Tensors& tensors) {
   std::cout << "bits " << work << ' ' << bits_of(tensors) << '\n';
 }
-/// Numbers that no random generator of LibTorch has drawn.
+/// Returns numbers that no random generator of LibTorch has drawn.
 at::Tensor pattern(at::IntArrayRef sizes) {
   const std::int64_t n = c10::multiply_integers(sizes);
   return ((at::arange(n, at::kLong) * 7919).remainder(1009).to(at::kFloat) / 1009 - 0.5)

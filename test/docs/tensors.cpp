@@ -55,7 +55,7 @@ TEST_CASE("docs/tensors.md: what of a tensor is kept, and what is not") {
   const TensorFile file = load_tensors(path);
   const StateDict& t = file.tensors;
   CHECK((t.at("view").sizes() == at::IntArrayRef{2, 1, 4}));
-  CHECK(t.at("view").nbytes() == 32);  // its elements, not those of all of `base`
+  CHECK(t.at("view").nbytes() == 32);  // the bytes of its elements, not of all elements of `base`
   CHECK((t.at("transposed").is_contiguous() && t.at("transposed").equal(base.transpose(0, 2))));
   CHECK_FALSE(t.at("same").is_alias_of(t.at("again")));
   CHECK((t.at("number").dim() == 0 && t.at("number").item<double>() == 3.5));

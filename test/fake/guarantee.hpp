@@ -20,7 +20,7 @@ struct Layout {
   std::vector<std::int64_t> sizes, strides;
   std::string type;
   std::size_t bytes = 0;
-  int argument = -1;  // whose memory it is
+  int argument = -1;  // the argument whose memory it is
 
   bool operator==(const Layout&) const = default;
   std::string text() const {
@@ -234,7 +234,7 @@ inline Comparison compared(const std::vector<Case>& cases) {
       }
   return comparison;
 }
-/// Also the operators of tables of rules that no case called.
+/// Returns the faults, and the operators of tables of rules that no case called.
 template <class... Tables>
 std::string faults_of(const std::vector<Case>& cases, const Tables&... tables) {
   Comparison comparison = compared(cases);

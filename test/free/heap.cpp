@@ -1,6 +1,6 @@
-// A heap whose calls have a constant cost and are counted. It is loaded before a program's own
-// libraries, so that the instruction counts of two programs can be compared. Blocks are powers of
-// two, kept in a list by size when freed, and never returned to the system.
+// Defines a heap whose calls have a constant cost and are counted. It is loaded before a program's
+// own libraries, so that the instruction counts of two programs can be compared. Blocks are powers
+// of two, kept in a list by size when freed, and never returned to the system.
 #include <sys/mman.h>
 #include <valgrind/callgrind.h>
 
@@ -19,7 +19,7 @@ constexpr std::size_t alignment = 64, chunk = std::size_t{64} << 20;
 /// Precedes the memory that the caller gets.
 struct Header {
   Header* next;
-  unsigned bits;  // of the block's size
+  unsigned bits;  // the bits of the block's size
 };
 static_assert(sizeof(Header) <= alignment);
 

@@ -188,7 +188,8 @@ TEST_CASE("batches are copied on a stream of their own") {
   const at::Tensor pinned = at::ones({8}).pin_memory();
   bridge::CopyToDevice copies(device());
   const at::Tensor there = copies(pinned);
-  at::ones({8}, device()).add_(1);  // of the other stream, which is still to wait for the copy
+  at::ones({8}, device()).add_(1);  // computes on the other stream, which is still to wait for the
+                                    // copy
   CHECK(copies_in_flight() == 1);
   copies.finish();
   CHECK(there.sum().item<float>() == 8);

@@ -1,6 +1,6 @@
 #pragma once
-// The device that the cases of this folder run on, and what a case needs to know about it. The
-// environment variable IKEBANA_TEST_DEVICE chooses: cuda, cpu, or simulated (simulated.hpp); by
+// Defines the device that the cases of this folder run on, and what a case needs to know about it.
+// The environment variable IKEBANA_TEST_DEVICE chooses cuda, cpu, or simulated (simulated.hpp). By
 // default it is cuda.
 #include "test.hpp"
 
@@ -16,10 +16,10 @@ Kind kind();
 inline bool on_cuda() { return kind() == Kind::CUDA; }
 inline bool on_cpu() { return kind() == Kind::CPU; }
 inline bool on_simulated() { return kind() == Kind::Simulated; }
-/// The name as the environment variable has it.
+/// Returns the name as the environment variable has it.
 const char* name();
 
-/// The device of an index; the CPU has one only.
+/// Returns the device of an index. The CPU has only one.
 c10::Device device(int index = 0);
 /// Returns how many devices of this kind there are.
 int devices();
@@ -49,8 +49,8 @@ struct Allocated {
 };
 Allocated allocated(int index = 0);
 
-/// Allocations beyond so many bytes in use fail; 0: beyond the device's memory. Only the simulated
-/// device can be limited.
+/// Makes allocations beyond so many bytes in use fail. With 0, this holds beyond the device's
+/// memory. Only the simulated device can be limited.
 void limit_memory(std::int64_t bytes);
 
 /// Sets how often an event of the simulated device answers "not yet"; once by default.
@@ -60,7 +60,7 @@ void set_false_queries(int count);
 void synchronize();
 /// Counts copies that were asked for and not yet done; 0 if the device does not tell.
 std::size_t copies_in_flight();
-/// False once an error has made the device unusable for the rest of the process.
+/// Returns false once an error has made the device unusable for the rest of the process.
 bool is_usable();
 /// Returns mistakes since the last call that changed no result, one sentence each: two streams that
 /// use the same memory without an event, say. Only the simulated device can tell.

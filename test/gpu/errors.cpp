@@ -54,7 +54,8 @@ TEST_CASE("a loss that is not finite updates nothing, and a later step throws") 
   CHECK(returned <= (on_cpu() ? 0 : 2));
   CHECK(test::same_state(kept_state(trainer), before));
   broken = false;
-  test::message_of<NonFinite>([&] { trainer.step(batches[0]); });  // of the last broken one
+  test::message_of<NonFinite>([&] { trainer.step(batches[0]); });  // throws the error of the last
+                                                                   // broken one
   const auto loss = trainer.step(batches[0]).loss();
   CHECK(std::isfinite(loss));
   CHECK_FALSE(test::same_state(kept_state(trainer), before));

@@ -1,7 +1,7 @@
 #pragma once
-// The model and the batches of the cases, and one body for all recipes: what a recipe computes on
-// the device agrees with what it computes on the CPU, where other tests check it, and no step waits
-// for the device.
+// Defines the model and the batches of the cases, and one body for all recipes. What a recipe
+// computes on the device agrees with what it computes on the CPU, which other tests check there,
+// and no step waits for the device.
 #include "device.hpp"
 
 #include <functional>
@@ -93,10 +93,10 @@ inline std::vector<Texts> texts(int count = 4, std::int64_t rows = 8) {
   return all;
 }
 
-/// The model's loss as an objective, changed by `change` where that is set.
+/// The model's loss as an objective, changed by `change` if that is set.
 struct Changed {
   std::function<void(Loss&)> change = {};
-  double more_items = 0;  ///< that the count before forward has
+  double more_items = 0;  ///< the items that the count before forward has
   template <class Run>
   Loss operator()(Run& run, Net& model, const Texts& batch) const {
     Loss loss = model->loss(run, batch);
@@ -179,7 +179,8 @@ inline Tensors parameters_of(const Net& model) {
   return all;
 }
 
-/// All that a rejected step must keep: everything but the number of steps and the generators.
+/// Returns all that a rejected step must keep: everything but the number of steps and the
+/// generators.
 template <class Trainer>
 StateDict kept_state(Trainer& trainer) {
   StateDict state = trainer.state();
@@ -197,8 +198,7 @@ inline void check_near(Apart limit, const Trace& a, const Trace& b) {
   CHECK(found.parameters <= limit.parameters);
 }
 
-/// Checks for a recipe that its losses and weights on the device equal those on the CPU up to
-/// rounding.
+/// Checks for a recipe that its losses and weights on the device equal the CPU's up to rounding.
 template <class... Policies>
 void follows_the_cpu(Apart limit, Policies... policies) {
   const auto batches = texts();

@@ -9,7 +9,7 @@ namespace gpu {
 
 namespace mixed_parts {
 
-/// The model as it is after a training of which each batch was `placed`.
+/// Returns the model as it is after a training of which each batch was `placed`.
 template <class Place, class... Policies>
 Trace trained_from(const Place& place, const Policies&... policies) {
   Net model = net();

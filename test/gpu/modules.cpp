@@ -8,7 +8,7 @@ namespace gpu {
 
 namespace modules_parts {
 
-/// The result of `f` and its gradients with respect to `inputs`, on a device, in a dtype.
+/// Returns the result of `f` and its gradients with respect to `inputs`, on a device, in a dtype.
 template <class F>
 Tensors values_and_gradients(const F& f, const Tensors& inputs, c10::Device where,
                              at::ScalarType type) {
@@ -21,7 +21,7 @@ Tensors values_and_gradients(const F& f, const Tensors& inputs, c10::Device wher
   for (auto& t : all) t = t.cpu();
   return all;
 }
-/// `f` on the device against `exact` in double precision on the CPU.
+/// Compares `f` on the device with `exact` in double precision on the CPU.
 template <class F, class Exact>
 void agrees(const F& f, const Exact& exact, const Tensors& inputs, at::ScalarType type) {
   Tensors rounded;  // the same inputs for both
@@ -35,7 +35,7 @@ void agrees(const F& f, const Exact& exact, const Tensors& inputs, at::ScalarTyp
   }
 }
 
-/// softmax(q k^T / sqrt(width)) v as the textbook has it; a row without keys gives zeros.
+/// Returns softmax(q k^T / sqrt(width)) v as the textbook has it. A row without keys gives zeros.
 at::Tensor textbook(const Tensors& qkv, const at::Tensor& allowed) {
   at::Tensor scores = at::matmul(qkv[0], qkv[1].transpose(-2, -1)) /
                       std::sqrt(static_cast<double>(qkv[0].size(-1)));

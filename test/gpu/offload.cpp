@@ -7,8 +7,9 @@ namespace offload_parts {
 template <class...>
 struct Recipe;
 
-/// The training with the policy has the bits of that without, and waits for the device only where
-/// the update is on the host. A GPU's host updates by other kernels, which round otherwise.
+/// Checks that the training with the policy has the bits of the training without it, and waits for
+/// the device only if the update is on the host. A GPU's host updates by other kernels, which round
+/// otherwise.
 template <class Where, class... Policies>
 std::vector<Report> changes_no_bit_of(Net (*make)(), Where offload, Policies... policies) {
   const std::string name = ikebana::detail::type_name<Recipe<Where, Policies...>>();
@@ -155,9 +156,9 @@ TEST_CASE("Offload<CPU, OptimizerState> and Offload<CPU> change no bit on one ki
   changes_no_bit(Offload<CPU, OptimizerState>{}, Precision<BF16Weights>{}, EMA{.decay = 0.5});
   changes_no_bit(Offload<CPU, Activations, Parameters>{.min_bytes = 0}, Precision<FP16>{});
 }
-/// A hundred steps in that dtype: the weights, in FP64. `eps` keeps AdamW from scaling roundings
-/// up; and weights do not decay, since 1 - lr * weight_decay in FP32 is off by the same in each
-/// step.
+/// Returns the weights after a hundred steps in that dtype, in FP64. `eps` keeps AdamW from scaling
+/// roundings up. Weights do not decay, because 1 - lr * weight_decay in FP32 is off by the same in
+/// each step.
 template <class... Policies>
 at::Tensor after_100_steps(c10::Device where, at::ScalarType type, Policies... policies) {
   torch::manual_seed(7);

@@ -49,8 +49,9 @@ bool keeps(const StateDict& before, StateDict after) {
   std::erase_if(after, [&](const auto& item) { return !before.count(item.first); });
   return test::same_state(before, after);
 }
-/// An update on the device is that on the CPU, and one that the device rejects, be it the first or
-/// a later one, changes nothing: a training with rejected steps has the bits of one without them.
+/// Checks that an update on the device equals the one on the CPU, and that one that the device
+/// rejects, be it the first or a later one, changes nothing. A training with rejected steps has the
+/// bits of a training without them.
 template <class Optimizer>
 void check(Apart limit, Optimizer optimizer) {
   follows_the_cpu(limit, optimizer, Changed{});
@@ -85,8 +86,8 @@ void check(Apart limit, Optimizer optimizer) {
     CHECK_FALSE(keeps(before, kept_state(trainer)));
   }
 }
-/// The parameters after steps of which the device rejects every second one, beginning with the
-/// first.
+/// Returns the parameters after steps of which the device rejects every second one, beginning with
+/// the first.
 template <class... Words>
 Tensors after_rejected_steps(const Words&... words) {
   bool broken = false;

@@ -6,7 +6,8 @@ namespace gpu {
 
 namespace out_of_memory_parts {
 
-/// Returns the bytes that a step needs beyond those in use when it begins, with the state `before`.
+/// Returns the bytes that a step needs beyond the bytes in use when it begins, with the state
+/// `before`.
 template <class T, class Batch>
 std::int64_t needed_by_step(T& trainer, const StateDict& before, const Batch& batch,
                             bridge::MemoryCounter& counter) {
@@ -17,7 +18,7 @@ std::int64_t needed_by_step(T& trainer, const StateDict& before, const Batch& ba
   return counter.peak() - in_use;
 }
 
-/// Lowers the memory from what a step needs to what there is before it, so that each of its larger
+/// Lowers the memory from what a step needs to what is in use before it, so that each of its larger
 /// allocations fails once. A step either updates or throws, and then nothing has changed.
 template <class... Policies>
 void every_failure_undoes_the_step(Policies... policies) {

@@ -4,8 +4,8 @@ namespace gpu {
 
 namespace policies_parts {
 
-/// The training without a checkpoint and that with one: the same bits, and `again` of the blocks'
-/// forwards a second time.
+/// Compares the training without a checkpoint with the training with one: they have the same bits,
+/// and the latter runs `again` of the blocks' forwards a second time.
 template <class Checkpointed, class... Policies>
 void changes_no_bit(int again, Policies... policies) {
   const Deterministic deterministic;

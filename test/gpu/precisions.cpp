@@ -35,7 +35,8 @@ class Calls {
   at::CallbackHandle handle_;
 };
 
-/// A training in FP8: near that on the CPU, and by as many FP8 products as layers and passes ask.
+/// Trains in FP8. The result is near the CPU's, and takes as many FP8 products as layers and passes
+/// ask for.
 void fp8(Precision<FP8> precision) {
   const auto batches = texts();
   const auto here = trained_on(at::kCPU, net(), batches, adamw, precision);

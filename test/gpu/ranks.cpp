@@ -1,5 +1,5 @@
-// Two ranks on one device train as one rank with two microbatches: their messages are copied to the
-// host and back. One rank with a policy on shard trains as one without.
+// Two ranks on one device train as one rank with two microbatches. Their messages are copied to the
+// host and back. One rank with a policy on shard trains as one without it.
 #include "ranks.hpp"
 
 #include "guarantees.hpp"
@@ -24,8 +24,8 @@ Bounds bounds(Bounds of_bits = {}) {
 const AdamW steady{.lr = 1e-2, .eps = 1e-3, .weight_decay = 0.1, .groups = {no_decay()}};
 auto averaged() { return recipe<Counted>(bounds(), 1, steady, EMA{.decay = 0.5}, GradNorm{}); }
 
-/// Host memory that a training needs in place of the device's: none on a CPU, else at least what a
-/// rank sends, and as much as it receives.
+/// Checks the host memory that a training needs in place of the device's. On a CPU it is none.
+/// Otherwise it is at least what a rank sends, and as much as it receives.
 void check_staged(const ProcessGroup& group, std::int64_t least) {
   const std::int64_t staged = group.members()->staged_bytes;
   if (on_cpu()) CHECK(staged == 0);
@@ -99,7 +99,7 @@ void compare(const Left& got, const Left& expected) {
   for (std::size_t i = 0; i < got.losses.size(); ++i)
     CHECK(got.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
 }
-/// A step that throws in the forward of rank 1 changes nothing on any rank.
+/// Checks that a step that throws in the forward of rank 1 changes nothing on any rank.
 template <class T>
 void fails(T& trainer, const Rows& batch) {
   const bool is_own = trainer.rank() == 1;

@@ -1,5 +1,5 @@
 #pragma once
-// Several ranks on one device, as threads that Gloo connects: the models of test/ranks, there.
+// Runs several ranks on one device, as threads that Gloo connects, with the models of test/ranks.
 #include "device.hpp"
 
 #include "ranks/equals_one_rank.hpp"

@@ -1,4 +1,5 @@
-// Two ranks on one device: optimizers that exchange in their update, and batch norm over all ranks.
+// Tests two ranks on one device: optimizers that exchange in their update, and batch norm over all
+// ranks.
 #include "ranks.hpp"
 
 #include "guarantees.hpp"
@@ -23,7 +24,7 @@ TEST_CASE("ranks: Muon sends each matrix to its owner and back") {
   equals_one_rank<FSDP>({}, 1e-2, Muon{.lr = 1e-2, .otherwise = {.lr = 1e-2, .eps = 1e-3}});
 }
 TEST_CASE("ranks: AdamW8bit has one scale for blocks in both slices") {
-  // A moment that is rounded to the next of 256 values.
+  // A moment is rounded to the next of 256 values.
   equals_one_rank<ZeRO2>(
       {}, 1e-3, AdamW8bit{.lr = 1e-2, .eps = 1e-3, .block_size = 1000, .min_8bit_size = 100});
 }

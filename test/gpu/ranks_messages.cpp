@@ -7,12 +7,12 @@ using namespace ikebana;
 using ikebana::detail::Connection, ikebana::detail::MessageTag, ikebana::detail::RankBackends;
 using test::contains, test::message_of, test::same_bits, test::ranks::on_groups;
 
-/// Six numbers of a rank.
+/// Returns six numbers of a rank.
 at::Tensor numbers(std::int64_t rank) {
   return at::arange(6, at::kFloat).view({2, 3}).add(static_cast<double>(100 * rank));
 }
 at::Tensor on_device(const at::Tensor& t) { return t.to(device()); }
-/// Host memory that a call had in place of the device's.
+/// Returns the bytes of host memory that a call had in place of the device's.
 template <class F>
 std::int64_t staged_by(const ProcessGroup& group, F&& f) {
   const std::int64_t before = group.members()->staged_bytes;
@@ -128,7 +128,7 @@ TEST_CASE("ranks: a message that a rank does not send any more changes nothing o
   });
 }
 
-/// The backends of one of two ranks.
+/// Returns the backends of one of two ranks.
 RankBackends backends(std::optional<Backend> backend, std::int64_t size = 2) {
   auto store = c10::make_intrusive<c10d::HashStore>();
   return RankBackends(ProcessGroup(store, 0, size, {.backend = backend}).members());

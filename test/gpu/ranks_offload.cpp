@@ -59,7 +59,7 @@ TEST_CASE("ranks: Offload under each policy on shard changes no bit") {
   changes_no_bit(Shard<HSDP<1>>{.ordered = true}, offload);
 }
 
-/// Bytes of gradients that one step moves to the host.
+/// Returns the bytes of gradients that one step moves to the host.
 template <class T>
 std::int64_t gradients_out(T& trainer, const Rows& batch) {
   return trainer.step(batch).offloaded->gradients_out;

@@ -29,7 +29,7 @@ struct StatisticsImpl : torch::nn::Module {
 };
 TORCH_MODULE(Statistics);
 
-/// The tensors of a state that has at least these names.
+/// Returns the tensors of a state that has at least these names.
 Tensors copies_of(const StateDict& state, const StateDict& names) {
   Tensors values;
   for (const auto& item : names) values.push_back(state.at(item.first).cpu().clone());

@@ -1,7 +1,7 @@
 #pragma once
-// A simulated accelerator with two devices, in host memory, for tests on machines without a GPU.
-// Operators give the CPU's bits. What CUDA punishes is caught: host code that reads device memory
-// crashes, asynchronous copies are late, and mistakes between streams are reported.
+// Simulates an accelerator with two devices in host memory, for tests on machines without a GPU.
+// Operators give the CPU's bits. Errors that CUDA would punish are caught: host code that reads
+// device memory crashes, asynchronous copies are late, and mistakes between streams are reported.
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
@@ -28,11 +28,11 @@ inline c10::Device device(int index = 0) {
 std::vector<std::string> errors();
 std::vector<std::string> take_errors();
 
-/// Sets how often an event says "not yet" when asked, before it asks the device. 1 by default.
+/// Sets how often an event says "not yet" when asked, before it asks the device. The default is 1.
 void set_false_queries(int count);
 
-/// Allocations beyond this many bytes on one device throw c10::OutOfMemoryError; 0: no limit. Gives
-/// the limit before.
+/// Makes allocations beyond this many bytes on one device throw c10::OutOfMemoryError. With 0 there
+/// is no limit. Returns the limit before.
 std::size_t set_memory_limit(std::size_t bytes);
 
 /// Counts how often the host has waited for a device, in all threads.
@@ -50,7 +50,7 @@ class Launches {
   ~Launches();
   Launches(const Launches&) = delete;
   Launches& operator=(const Launches&) = delete;
-  /// Those so far.
+  /// Returns the names so far.
   std::vector<std::string> names() const;
 };
 

@@ -1,4 +1,4 @@
-// CPU tensors that share the memory of the simulated accelerator's.
+// Makes CPU tensors that share the memory of the simulated accelerator's.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 

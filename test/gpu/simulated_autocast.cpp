@@ -1,4 +1,5 @@
-// Autocast on the simulated accelerator, with LibTorch's lists of operators and boxed kernels.
+// Defines autocast on the simulated accelerator, with LibTorch's lists of operators and boxed
+// kernels.
 #include "simulated_state.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -61,7 +62,7 @@ void promote(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   call_cast(op, stack, widest);
 }
 
-/// Operators whose argument `dtype` is set instead of a cast.
+/// Calls operators whose argument `dtype` is set instead of a cast.
 void float_result(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const auto first = stack->size() - arguments.size();

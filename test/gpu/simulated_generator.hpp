@@ -1,5 +1,6 @@
 #pragma once
-// Random numbers of a simulated device: a CPU generator that belongs to the device.
+// Defines the random numbers of a simulated device, which come from a CPU generator that belongs to
+// the device.
 #include <ATen/core/Generator.h>
 
 #include <optional>
@@ -26,8 +27,8 @@ class Generator final : public c10::GeneratorImpl {
 
 at::Generator& default_generator(int device);
 
-/// The CPU generator that draws for `generator`, which must be of the device; without one, for the
-/// device's default.
+/// The CPU generator that draws for `generator`, which must be of the device, or without one for
+/// the device's default generator.
 at::Generator engine_of(const std::optional<at::Generator>& generator, int device);
 
 }  // namespace simulated

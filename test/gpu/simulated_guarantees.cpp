@@ -14,7 +14,7 @@
 
 namespace gpu::simulated_guarantees {
 
-/// Only on the simulated device, and with no errors from cases before.
+/// These run only on the simulated device, and with no errors from cases before.
 #define SIMULATED_CASE()                                                       \
   NOT_RUN_UNLESS(gpu::on_simulated(), "a check of the simulated device only"); \
   simulated::install();                                                        \

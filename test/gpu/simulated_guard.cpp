@@ -1,4 +1,4 @@
-// The current device, the current streams and the events of the simulated accelerator.
+// Defines the current device, the current streams and the events of the simulated accelerator.
 #include "simulated_state.hpp"
 
 #include <c10/core/DeviceGuard.h>

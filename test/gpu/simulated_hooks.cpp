@@ -1,4 +1,4 @@
-// The generators of the simulated accelerator, and what LibTorch asks of an accelerator.
+// Defines the generators of the simulated accelerator, and what LibTorch asks of an accelerator.
 #include "simulated_state.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>

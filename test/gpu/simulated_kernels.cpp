@@ -1,4 +1,4 @@
-// Kernels of the simulated accelerator's own: new tensors, views, copies.
+// Defines kernels of the simulated accelerator's own: new tensors, views, copies.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
@@ -129,8 +129,9 @@ void copy_later(const at::Tensor& from, const at::Tensor& to, StreamIndex stream
   streams.enqueue(stream, {.copy = std::move(copy), .reach = {}, .await = {}});
 }
 
-/// Host and device, same dtype and layout. Pageable memory is copied at once, as CUDA does: to the
-/// host after waiting for the stream, to the device after taking the bytes.
+/// Copies between host and device, in the same dtype and layout. Pageable memory is copied at once,
+/// as CUDA does: to the host after waiting for the stream, and to the device after taking the
+/// bytes.
 void copy_bytes(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const bool to_host = to.is_cpu();
   const auto stream = current_stream((to_host ? from : to).get_device());
@@ -149,8 +150,8 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
          b.is_non_overlapping_and_dense();
 }
 
-/// The steps of CUDA's copies: contiguous temporaries, pageable on the host, and conversions on
-/// the device if the copy need not wait, else on the host.
+/// Takes the steps of CUDA's copies: contiguous temporaries, pageable on the host, and conversions
+/// on the device if the copy need not wait, or else on the host.
 void copy_by_steps(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const bool converts_here = from.is_cpu() != non_blocking;
   const auto format = at::MemoryFormat::Contiguous;

@@ -1,4 +1,5 @@
-// Memory of the simulated accelerator: blocks, limits, statistics, and LibTorch's allocators.
+// Defines the memory of the simulated accelerator: blocks, limits, statistics, and LibTorch's
+// allocators.
 #include "simulated_state.hpp"
 
 #include <ATen/core/CachingHostAllocator.h>

@@ -1,4 +1,4 @@
-// Every operator on the simulated accelerator, by the CPU's kernels.
+// Runs every operator on the simulated accelerator by the CPU's kernels.
 #include "simulated_operators.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -65,7 +65,7 @@ void Call::each_tensor(F&& f) const {
   }
 }
 
-/// That of the first tensor on a device, as ATen's kernels for CUDA choose.
+/// Returns the device of the first tensor on a device, as ATen's kernels for CUDA choose it.
 c10::Device Call::find_device() const {
   std::optional<c10::Device> found;
   each_tensor([&](std::size_t, const at::Tensor& t) {

@@ -1,6 +1,6 @@
 #pragma once
-// One operator call on the simulated accelerator: the CPU's kernel, on CPU tensors that share the
-// memory of the device's.
+// Makes one operator call on the simulated accelerator: the CPU's kernel, on CPU tensors that share
+// the memory of the device's.
 #include "simulated_state.hpp"
 
 #include <ATen/core/ivalue.h>
@@ -16,7 +16,8 @@ namespace simulated {
 class Aliases {
  public:
   at::Tensor of(const at::Tensor& tensor);
-  /// The device's tensor for what the CPU returned: an argument, a view of one, or a new tensor.
+  /// Returns the device's tensor for what the CPU returned: an argument, a view of one, or a new
+  /// tensor.
   at::Tensor back(const at::Tensor& result, c10::Device device);
   /// Gives the arguments the sizes and the memory that the call gave to their aliases.
   void keep_changes();
@@ -38,7 +39,7 @@ class Aliases {
   std::vector<Pair> tensors_;
 };
 
-/// The indices and the values of a sparse tensor.
+/// Returns the indices and the values of a sparse tensor.
 std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& sparse);
 
 /// An operation begins on a stream: the stream's copies are done, and what it uses is noted.

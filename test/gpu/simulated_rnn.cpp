@@ -1,4 +1,5 @@
-// The fused cells of LSTM and GRU, which LibTorch takes on accelerators and the CPU has not.
+// Defines the fused cells of LSTM and GRU, which LibTorch calls on accelerators and which the CPU
+// does not have.
 #include "simulated_state.hpp"
 
 #include <ATen/ATen.h>
@@ -15,7 +16,7 @@ at::Tensor with_bias(const at::Tensor& gates, const Maybe& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
 }
 
-/// The workspace of backward holds the gates: input, forget, cell, output.
+/// Returns the workspace of backward, which holds the gates: input, forget, cell, output.
 Three lstm(const at::Tensor& input, const at::Tensor& hidden, const at::Tensor& cx,
            const Maybe& input_bias, const Maybe& hidden_bias) {
   auto gates = (with_bias(hidden, hidden_bias) + with_bias(input, input_bias)).chunk(4, 1);

@@ -1,4 +1,4 @@
-// Sparse tensors of the simulated accelerator, whose indices and values are tensors of it.
+// Defines sparse tensors of the simulated accelerator, whose indices and values are tensors of it.
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <c10/core/DeviceGuard.h>

@@ -1,7 +1,7 @@
 #pragma once
-// Memory blocks, streams and events of the simulated accelerator. Every stream has a clock of its
-// own and knows how far it has waited for the others, so that accesses without order are found
-// whatever the timing (vector clocks, as in ThreadSanitizer).
+// Defines memory blocks, streams and events of the simulated accelerator. Every stream has a clock
+// of its own and knows how far it has waited for the others, so that accesses without order are
+// found whatever the timing (vector clocks, as in ThreadSanitizer).
 #include "simulated.hpp"
 
 #include <c10/core/Allocator.h>
@@ -54,7 +54,7 @@ struct Block {
   std::size_t size, requested;
   int device;
   StreamIndex allocated_on;
-  std::set<StreamIndex> recorded;  ///< by record_stream
+  std::set<StreamIndex> recorded;  ///< the streams, by record_stream
   Access write;                    ///< the last one
   std::map<StreamIndex, Access> reads;
   int queued = 0;  ///< copies not yet done
@@ -66,7 +66,7 @@ using BlockPtr = std::shared_ptr<Block>;
 class Memory {
  public:
   Memory();
-  /// Bytes of device memory, on the current stream.
+  /// Allocates bytes of device memory, on the current stream.
   c10::DataPtr allocate(std::size_t bytes, c10::Device device);
   c10::DataPtr allocate_pinned(std::size_t bytes);
   void free(void* address);
@@ -90,7 +90,7 @@ class Memory {
 
   char* next_;  ///< the device address of the next block
   char* end_;
-  std::map<const char*, BlockPtr> blocks_;  ///< by address
+  std::map<const char*, BlockPtr> blocks_;  ///< the blocks, by address
   std::deque<BlockPtr> freed_;              ///< the last ones
   std::size_t freed_bytes_ = 0;
   std::array<c10::CachingDeviceAllocator::DeviceStats, devices> stats_;
@@ -153,7 +153,7 @@ struct State {
   Memory memory;
   Streams streams;
   std::vector<std::string> errors;
-  std::optional<std::vector<std::string>> launches;  ///< of the `Launches` that exists
+  std::optional<std::vector<std::string>> launches;  ///< the launches of the `Launches` that exists
   std::atomic<std::int64_t> synchronisations = 0;
   std::atomic<int> sync_guards = 0;
 

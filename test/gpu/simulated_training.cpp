@@ -41,7 +41,7 @@ struct Recurrent : nn::Module {
   }
 };
 
-/// The losses of four steps and the parameters after them, on the CPU.
+/// Returns the losses of four steps and the parameters after them, on the CPU.
 template <class Net>
 std::vector<at::Tensor> trained(c10::Device device, at::Tensor input) {
   torch::manual_seed(7);

@@ -1,4 +1,4 @@
-// Compile-time tests of the grammar, without LibTorch.
+// Tests the grammar at compile time, without LibTorch.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Checks what can be offloaded, and what cannot. Compiled without LibTorch.
+// Checks what can be offloaded, and what cannot. It is compiled without LibTorch.
 #include <ikebana/checks/policies.hpp>
 
 namespace {

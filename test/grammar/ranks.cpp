@@ -1,4 +1,4 @@
-// Compile-time tests of the policies on several ranks, which the grammar declares and does not
+// Tests at compile time the policies on several ranks, which the grammar declares and does not
 // define.
 #include <ikebana/checks/policies.hpp>
 

@@ -1,4 +1,4 @@
-// Three recipes, whose compile time is compared with that of Boost.Hana alone.
+// Defines three recipes, whose compile time is compared with that of Boost.Hana alone.
 #include <ikebana/checks/policies.hpp>
 
 using namespace ikebana;

@@ -1,6 +1,6 @@
 #pragma once
-// Shared by the tests of this folder: the trace of a training, and the lists of policies that one
-// test body runs on.
+// The tests of this folder share the trace of a training, and the lists of policies that one test
+// body runs on.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -40,14 +40,14 @@ Trace trained(T trainer, const Batches& batches) {
   return trace;
 }
 
-/// A model with the same initial values at each call, in training mode.
+/// Returns a model with the same initial values at each call, in training mode.
 template <class Make>
 auto seeded(Make&& make) {
   torch::manual_seed(3);
   return make();
 }
 
-/// `steps` batches of `rows` rows of random numbers; targets are classes.
+/// Returns `steps` batches of `rows` rows of random numbers. Targets are classes.
 inline std::vector<Rows> class_batches(std::int64_t steps, std::int64_t rows, std::int64_t width,
                                        std::int64_t classes, at::ScalarType type = at::kFloat) {
   torch::manual_seed(5);
@@ -58,7 +58,8 @@ inline std::vector<Rows> class_batches(std::int64_t steps, std::int64_t rows, st
   return batches;
 }
 
-/// True if the training changed something: the first loss and the last differ, and all are finite.
+/// Returns true if the training changed something: the first loss and the last differ, and all are
+/// finite.
 inline bool moved(const Trace& trace, std::size_t steps) {
   for (std::size_t i = 0; i < steps; ++i)
     if (!trace[i].isfinite().item<bool>()) return false;

@@ -161,7 +161,8 @@ inline const Meddling allowed[] = {
      }},
 };
 
-// Valid without a recompute and impossible with one, which would compute with other values.
+// These are valid without a recompute and impossible with one, which would compute with other
+// values.
 inline const Meddling lost[] = {
     {"an input that backward does not need", [](auto& w, auto x) { return at::tanh(x + w.weight); },
      [](auto&, auto& x, auto&) { x.add_(1); }},

@@ -1,5 +1,5 @@
 #pragma once
-// Models whose units use every feature that a unit may use.
+// Defines models whose units use every feature that a unit may use.
 #include "guarantees.hpp"
 
 namespace guarantees {

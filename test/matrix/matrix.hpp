@@ -1,5 +1,5 @@
 #pragma once
-// The properties that every recipe must have, whatever policies it combines.
+// Defines the properties that every recipe must have, whatever policies it combines.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -90,7 +90,7 @@ struct Outcome {
   StateDict state;
 };
 
-/// Four more batches, and an evaluation.
+/// Trains on four more batches, and evaluates.
 template <class T>
 void go_on(T& trainer, Outcome& outcome) {
   FitOptions<Rows> options{.validate = data(), .progress = false};
@@ -117,22 +117,22 @@ void go_on_by_hand(T& trainer, Outcome& outcome) {
   outcome.state = trainer.state();
 }
 
-/// The part of the state that a failed step must not change: all but random numbers and running
-/// statistics, which forward has updated.
+/// Returns the part of the state that a failed step must not change. It is everything but random
+/// numbers and running statistics, which forward has updated.
 inline StateDict kept_by_failure(StateDict state) {
   std::erase_if(state, [](const auto& item) {
     return item.first.ends_with("_generator") || item.first.starts_with("head.norm.");
   });
   return state;
 }
-/// The first name that differs, for the reader.
+/// Returns the first name that differs, for the reader.
 inline std::string difference(const StateDict& a, const StateDict& b) {
   for (const auto& [name, value] : a)
     if (!b.count(name) || !test::same_bits(value, b.at(name))) return name;
   return a.size() == b.size() ? "" : "other names";
 }
 
-/// A step that cannot be made leaves parameters, moments and counters as they were.
+/// Checks that a step that cannot be made leaves parameters, moments and counters as they were.
 template <class T>
 void fails_whole(T& trainer) {
   StateDict before = kept_by_failure(trainer.state());

@@ -1,4 +1,5 @@
-// MemoryScope, MemoryHistory and LeakFinder, against allocations of known size and the counter.
+// Tests MemoryScope, MemoryHistory and LeakFinder, against allocations of known size and the
+// counter.
 #include "test.hpp"
 
 #include <c10/core/CPUAllocator.h>
@@ -53,7 +54,7 @@ TEST_CASE("memory summary: bytes in use and their peak since the last reset") {
   CHECK(contains(memory_summary(), ikebana::detail::bytes_row("peak", counter.now())));
 }
 
-/// The bytes in use after each event, and that each free is of what was allocated.
+/// Returns the bytes in use after each event. Checks that each free is of what was allocated.
 std::vector<std::int64_t> replay(const MemoryRecord& record) {
   std::map<std::uint64_t, const MemoryEvent*> there;
   std::vector<std::int64_t> sums{0};
@@ -89,7 +90,7 @@ TEST_CASE("memory history: every allocation and free, in order, with the counter
   const std::vector<std::int64_t> sums = replay(record);
   CHECK(*std::max_element(sums.begin(), sums.end()) == scope.peak());
   CHECK(sums.back() == scope.allocated());
-  CHECK(record.events[3].number == 0);  // of what was there before
+  CHECK(record.events[3].number == 0);  // memory that existed before
   CHECK(record.events[3].address != 0);
   REQUIRE(record.blocks.size() == 1);
   CHECK(record.blocks[0].address == reinterpret_cast<std::uintptr_t>(kept.data_ptr()));

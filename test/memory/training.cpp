@@ -1,4 +1,4 @@
-// A history of a training: kinds and units of its memory, and the files that Python reads.
+// Tests a history of a training: kinds and units of its memory, and the files that Python reads.
 #include "test.hpp"
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace test::memory_of_training {
 const GPTConfig config{.layers = 2, .width = 64, .heads = 2, .context = 32};
 using Recipe = Trainer<GPT, AdamW, Observe<Memory>>;
 
-/// A history of three steps, of which the last one ran out of memory where `fails`.
+/// Makes a history of three steps, of which the last one ran out of memory if `fails`.
 struct Trained {
   MemoryHistory history;
   std::optional<Recipe> trainer;
@@ -73,7 +73,7 @@ TEST_CASE("memory history: its peak is that of the report, in the same phase and
   const MemoryRecord record = trained.history.record();
   std::int64_t now = 0, peak = 0;
   for (const MemoryEvent& event : record.events) {
-    if (event.number == 0) continue;  // of what was there before
+    if (event.number == 0) continue;  // memory that existed before
     now += event.action == MemoryEvent::Action::Alloc ? event.bytes : -event.bytes;
     peak = std::max(peak, now);
   }

@@ -1,4 +1,4 @@
-// Every form of modules::attention against the reference, with first and second derivatives.
+// Tests every form of modules::attention against the reference, with first and second derivatives.
 #include <memory>
 
 #include "attention_cases.hpp"
@@ -167,7 +167,7 @@ double unit_of(at::ScalarType type) {
                               : 0x1p-6;
 }
 
-/// The result, and the gradients of query, key, value and mask.
+/// Returns the result, and the gradients of query, key, value and mask.
 Tensors run(const Tensors& given, const at::Tensor& seed, at::ScalarType type, const Function& f,
             const at::Tensor& mask) {
   Tensors x;

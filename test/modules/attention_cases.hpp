@@ -1,6 +1,5 @@
 #pragma once
-// Shared by the tests of modules: cases for every option of attention, and a reference
-// implementation.
+// The tests of modules share cases for every option of attention, and a reference implementation.
 #include "test.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -104,7 +103,8 @@ inline std::vector<Case> grouped_and_odd_cases() {
 }
 // clang-format on
 
-/// Every option, at sizes with one chunk, with several chunks, and with a smaller last chunk.
+/// Returns every option, at sizes with one chunk, with several chunks, and with a smaller last
+/// chunk.
 inline std::vector<Case> cases() {
   auto all = ordinary_cases();
   for (Case& c : grouped_and_odd_cases()) all.push_back(std::move(c));
@@ -115,7 +115,7 @@ inline at::Tensor leaf(const at::Tensor& x, at::ScalarType type) {
   return x.to(type).detach().clone().set_requires_grad(true);
 }
 
-/// The formula of attention, as a reference implementation.
+/// Computes the formula of attention, as a reference implementation.
 inline at::Tensor reference(at::Tensor q, at::Tensor k, at::Tensor v, const AttentionOptions& o) {
   if (o.enable_gqa) {
     k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
@@ -156,7 +156,7 @@ struct Sample {
                .to(type);
   }
 
-  /// Output, then the gradients of query, key and value, computed in `type`.
+  /// Returns the output, then the gradients of query, key and value, computed in `type`.
   Tensors run(const Function& f, at::ScalarType type) const {
     Tensors x;
     for (const auto& input : inputs) x.push_back(leaf(input, type));
@@ -182,7 +182,7 @@ inline Function by_libtorch(const AttentionOptions& o) {
   };
 }
 
-/// |a - b| / |b| over all elements; infinity if the difference has a NaN.
+/// Returns |a - b| / |b| over all elements, or infinity if the difference has a NaN.
 inline double error(const at::Tensor& a, const at::Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());
   const auto size = b.norm().item<double>();

@@ -1,4 +1,4 @@
-// modules::BNReLU2d against LibTorch's operators in double precision.
+// Tests modules::BNReLU2d against LibTorch's operators in double precision.
 #include <ATen/record_function.h>
 #include <ikebana.hpp>
 #include <ikebana/modules/bn_relu.hpp>
@@ -57,7 +57,7 @@ struct Layer {
     layer->weight.uniform_(0.5, 2), layer->bias.uniform_(-1, 1);
   }
   at::Tensor forward() { return layer(x, residual); }
-  /// The result and all gradients.
+  /// Returns the result and all gradients.
   Tensors all() {
     Tensors inputs{x, layer->weight, layer->bias};
     if (residual.defined()) inputs.push_back(residual);
@@ -70,8 +70,8 @@ struct Layer {
 struct Reference {
   Tensors all;
   at::Tensor running_mean, running_var;
-  double
-      nearest;  ///< distance of what ReLU is given from 0, where rounding may change its gradient
+  double nearest;  ///< the distance of ReLU's argument from 0, near which rounding may change its
+                   ///< gradient
 };
 inline Reference in_double(const Layer& layer) {
   const auto wide = [](const at::Tensor& t) {
@@ -97,7 +97,7 @@ inline Reference in_double(const Layer& layer) {
   result.running_mean = norm->running_mean, result.running_var = norm->running_var;
   return result;
 }
-/// A layer that rounding cannot bring to another side of the ReLU.
+/// Makes a layer that rounding cannot bring to another side of the ReLU.
 inline std::pair<Layer, Reference> clear_case(const Case& c) {
   for (std::uint64_t seed = 0;; ++seed) {
     torch::manual_seed(seed);
@@ -195,7 +195,8 @@ TEST_CASE("BNReLU2d: options of batch norm") {
   CHECK(calls_batch_norm([&] { BNReLU2d(Options(8).affine(false))(x); }));
 }
 
-/// Result, gradient of the input, running mean and variance, in the dtype of `x`.
+/// Returns the result, the gradient of the input, and the running mean and variance, in the dtype
+/// of `x`.
 template <class Norm>
 Tensors results(Norm& norm, const at::Tensor& x, const at::Tensor& gradient, bool relu) {
   auto leaf = x.clone().set_requires_grad(true);
@@ -207,7 +208,7 @@ Tensors results(Norm& norm, const at::Tensor& x, const at::Tensor& gradient, boo
   return all;
 }
 
-/// The largest relative error of each, by channel. A bias of 3 keeps ReLU from deciding by
+/// Compares the largest relative error of each, by channel. A bias of 3 keeps ReLU from deciding by
 /// rounding.
 void compare(const char* what, at::Tensor x, double bound, double eps = 1e-5) {
   for (const auto format : {contiguous, channels_last}) {

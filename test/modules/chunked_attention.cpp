@@ -1,11 +1,12 @@
-// AttentionForm::Chunked with several chunks: results, dropout, memory and the choice of the form.
+// Tests AttentionForm::Chunked with several chunks: results, dropout, memory and the choice of the
+// form.
 #include "attention_cases.hpp"
 
 #include <ikebana/bridge/memory_counter.hpp>
 
 namespace test::chunked_attention {
 
-/// Long enough for several chunks of queries and a smaller last one.
+/// Returns cases that are long enough for several chunks of queries and a smaller last one.
 std::vector<Case> long_cases() {
   const std::int64_t t = 300, s = 2100;
   return {

@@ -1,4 +1,4 @@
-// Values at the corners of modules::Rotary, probabilities, generate and KVCache.
+// Tests values at the corners of modules::Rotary, probabilities, generate and KVCache.
 #include "attention_cases.hpp"
 
 #include <ikebana/modules/generate.hpp>

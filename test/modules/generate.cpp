@@ -1,4 +1,4 @@
-// modules::generate, sampling, and the key and value cache.
+// Tests modules::generate, sampling, and the key and value cache.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -221,7 +221,7 @@ TEST_CASE("sampling: frequencies are the probabilities") {
   }
 }
 
-/// The definition of the papers, by a loop over the sorted tokens of one row.
+/// Computes the definition of the papers, by a loop over the sorted tokens of one row.
 at::Tensor by_loop(const at::Tensor& logits, const SamplingOptions& o) {
   const auto scores = logits.to(at::kDouble) / o.temperature;
   const auto [sorted, order] = scores.sort(true, -1, true);

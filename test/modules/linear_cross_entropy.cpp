@@ -12,7 +12,7 @@ constexpr std::int64_t classes = 37, width = 12;
 
 struct Problem {
   const char* what;
-  std::vector<std::int64_t> sizes;  // of the target
+  std::vector<std::int64_t> sizes;  // the sizes of the target
   LinearCrossEntropyOptions options{};
   bool bias = false;
   double ignored = 0;

@@ -1,4 +1,5 @@
-// Use of modules::linear_cross_entropy: memory, retained graphs, errors, and in a trainer.
+// Tests the use of modules::linear_cross_entropy: memory, retained graphs, errors, and in a
+// trainer.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -52,12 +53,13 @@ TEST_CASE("linear_cross_entropy: logits exist for a chunk at a time") {
       }();
       const auto kept = counter.now() - before;
       loss.sum.backward();
-      // A chunk, in half precision with its copy, and no more than seven times what hidden and
-      // weight hold: their gradients, copies of half the size, what accumulates.
+      // The peak is a chunk, in half precision with its copy, and no more than seven times the
+      // bytes of hidden and weight. These are their gradients, copies of half the size, and what
+      // accumulates.
       CHECK(counter.peak() - before <
             (half ? 34 << 20 : 21 << 20) + 7 * (rows + classes) * width * 4);
       CHECK(counter.peak() - before < logits / 2);
-      // Between forward and backward: the gradients, and one element per loss.
+      // Between forward and backward there are only the gradients, and one element per loss.
       CHECK(kept <= (rows + (head_learns ? classes : 0)) * width * 4 + 64 * rows);
     }
   }

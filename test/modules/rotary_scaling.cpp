@@ -1,4 +1,4 @@
-// modules::RotaryScaling: linear and Llama 3.1's, against loops in double.
+// Tests modules::RotaryScaling: linear and Llama 3.1's, against loops in double.
 #include <cmath>
 #include <ikebana/modules/rotary.hpp>
 #include <numbers>
@@ -11,7 +11,7 @@ using ikebana::BadValue;
 using ikebana::modules::Rotary;
 using ikebana::modules::RotaryScaling;
 
-/// As transformers computes it for one pair of features.
+/// Computes one pair of features as transformers does.
 double scaled(double frequency, const RotaryScaling& s) {
   const auto length = static_cast<double>(s.original_max_position_embeddings);
   if (length == 0) return frequency / s.factor;
@@ -22,7 +22,7 @@ double scaled(double frequency, const RotaryScaling& s) {
   return (1 - share) * frequency / s.factor + share * frequency;
 }
 
-/// The largest difference from pairs of features that are rotated one by one.
+/// Returns the largest difference from pairs of features that are rotated one by one.
 double error(const RotaryScaling& scaling, at::ScalarType type) {
   const std::int64_t width = 32, length = 40;
   const double base = 5e5;

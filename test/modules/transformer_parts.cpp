@@ -1,4 +1,4 @@
-// modules::RMSNorm, Rotary and SwiGLU against their formulas.
+// Tests modules::RMSNorm, Rotary and SwiGLU against their formulas.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -25,7 +25,8 @@ TEST_CASE("RMSNorm, Rotary, SwiGLU: what docs/modules.md shows") {
   modules::SwiGLU mlp(64, 172);
   std::cout << mlp(norm(x)).sizes() << '\n';
 
-  // Queries (batch, heads, length, width of a head), the third to tenth position of a text.
+  // The queries are (batch, heads, length, width of a head), and are the third to tenth position of
+  // a text.
   const modules::Rotary rotary(16);
   std::cout << rotary(at::randn({2, 4, 8, 16}), /*offset=*/2).sizes() << '\n';
 
@@ -33,7 +34,8 @@ TEST_CASE("RMSNorm, Rotary, SwiGLU: what docs/modules.md shows") {
   CHECK(lines.str() == "[2, 10, 64]\n[2, 4, 8, 16]\n");
 }
 
-/// The gradients of f() with respect to x, under a fixed gradient of the result, and the result.
+/// Returns the gradients of f() with respect to x, under a fixed gradient of the result, and the
+/// result.
 template <class F>
 Tensors with_gradients(const F& f, Tensors x) {
   const auto out = f();
@@ -138,7 +140,7 @@ TEST_CASE("SwiGLU: it equals down(silu(gate) * up), with Llama's parameter names
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(error(got[i], want[i]) < 1e-12);
 }
 
-/// The definition, by a loop over pairs, in double precision.
+/// Computes the definition, by a loop over pairs, in double precision.
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& positions, double base) {
   const auto half = x.size(-1) / 2;
   std::vector<at::Tensor> first, second;

@@ -1,9 +1,9 @@
 // parity FOLDER [--device DEVICE] [--after ROW] [WORD]... trains the rows whose names begin with a
-// word, or all rows; with --after only the rows that follow that row. Writes for each the file
-// FOLDER/ROW.safetensors that Python must agree with. Prints a line per row: its name, or `ROW:
-// error`. Exits with 1 if rows failed, 2 if none can be trained, and 3 if an error has left the
-// device unusable: then a new process can go on. parity alone prints the table of rows as
-// docs/parity.md shows it; parity --models FOLDER writes what models.py compares.
+// word, or all rows; with --after only the rows that follow that row. For each it writes the file
+// FOLDER/ROW.safetensors, with which Python must agree. It prints a line per row: its name, or
+// `ROW: error`. It exits with 1 if rows failed, 2 if no row can be trained, and 3 if an error has
+// left the device unusable, so that a new process can continue. parity alone prints the table of
+// rows as docs/parity.md shows it, and parity --models FOLDER writes what models.py compares.
 #include <algorithm>
 #include <iostream>
 
@@ -59,7 +59,8 @@ std::vector<parity::Row> chosen(const std::vector<parity::Row>& all, const Comma
   return rows;
 }
 
-/// Each line at once: if a row ends the process, the line before names the last good one.
+/// Each line is printed at once. If a row ends the process, the line before names the last good
+/// one.
 int train(const std::vector<parity::Row>& rows, const Command& command) {
   int status = 0;
   for (const auto& row : rows) {

@@ -1,4 +1,5 @@
-// The models of examples/ in double precision: their loss, and the gradients of all parameters.
+// Runs the models of examples/ in double precision: their loss, and the gradients of all
+// parameters.
 #include <models/models.hpp>
 
 #include "table.hpp"

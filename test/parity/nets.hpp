@@ -7,7 +7,8 @@ namespace parity {
 
 namespace nn = torch::nn;
 
-/// Linear layers, all `width` wide, with GELU between them; with `dropout`, also that.
+/// Makes linear layers, all `width` wide, with GELU between them, and with dropout if `dropout` is
+/// set.
 inline nn::Sequential mlp(std::int64_t width, std::int64_t layers = 3, double dropout = 0) {
   nn::Sequential net;
   for (std::int64_t i = 0; i < layers; ++i) {

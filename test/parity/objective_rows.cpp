@@ -1,4 +1,4 @@
-// PyTorch's other losses as objectives.
+// Defines rows of PyTorch's other losses as objectives.
 #include "table.hpp"
 #include "work.hpp"
 
@@ -9,7 +9,7 @@ namespace objective_parts {
 const AdamW adamw{.lr = 1e-2};
 const Agreement divided_sum = bits_with("a sum that is divided");
 
-/// The MLP with a last layer, by its name in Python.
+/// Makes the MLP with a last layer, which is given by its name in Python.
 template <class Last>
 Work<nn::Sequential> ending_in(const std::string& name, Last last) {
   auto work = mlp_of(0);
@@ -19,7 +19,7 @@ Work<nn::Sequential> ending_in(const std::string& name, Last last) {
   work.model->push_back(last);
   return work;
 }
-/// Probabilities, and targets that are some.
+/// Makes probabilities, and targets that are probabilities, too.
 Work<nn::Sequential> probabilities() {
   auto work = ending_in("sigmoid", nn::Sigmoid());
   for (auto& parts : work.batches) parts[0].target = torch::rand({24, 16});

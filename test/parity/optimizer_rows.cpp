@@ -1,4 +1,4 @@
-// Optimizers, of ikebana and of torch::optim.
+// Defines rows of optimizers, of ikebana and of torch::optim.
 #include "table.hpp"
 #include "work.hpp"
 

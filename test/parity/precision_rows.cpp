@@ -1,5 +1,5 @@
-// Precisions beyond autocast. PyTorch has no class for some; the Python reference implements them
-// from their description in precisions.py.
+// Defines rows of precisions beyond autocast. PyTorch has no class for some; the Python reference
+// implements them from their description in precisions.py.
 #include "table.hpp"
 #include "work.hpp"
 
@@ -11,7 +11,7 @@ const AdamW adamw{.lr = 1e-2};
 const CrossEntropyLoss loss;
 const Precision<FP8> dynamic, delayed{.scaling = DelayedScaling{.amax_history_len = 4}};
 
-/// 32 rows, so that FP8 applies to all layers; on a CPU its products are slow.
+/// It has 32 rows, so that FP8 applies to all layers. On a CPU its products are slow.
 Work<nn::Sequential> even_mlp() {
   auto work = mlp_of(0);
   for (auto& parts : work.batches)

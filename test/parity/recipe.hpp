@@ -1,5 +1,5 @@
 #pragma once
-// A recipe as JSON: each policy by its name, with the values of its fields. Any aggregate is
+// Writes a recipe as JSON: each policy by its name, with the values of its fields. Any aggregate is
 // converted, so a new policy needs nothing here.
 #include <algorithm>
 #include <functional>
@@ -37,7 +37,7 @@ inline void write(JsonWriter& out, ikebana::AdjustLR how) {
   out.string(how == ikebana::AdjustLR::Original ? "original" : "match_rms_adamw");
 }
 inline void write(JsonWriter& out, const ikebana::OperatorRule&) { out.null(); }  // changes no bit
-/// A weight of classes.
+/// Writes a weight of classes.
 inline void write(JsonWriter& out, const at::Tensor& weight) {
   if (!weight.defined()) return out.null();
   if (weight.dim() != 1) throw std::runtime_error("parity: of tensors only vectors travel");
@@ -89,7 +89,7 @@ inline void write_names(JsonWriter& out, const std::vector<ikebana::Group>& grou
     }
   });
 }
-/// The schedule of a group as factors of its lr: exact for a LambdaLR.
+/// Writes the schedule of a group as factors of its lr, which is exact for a LambdaLR.
 inline void write(JsonWriter& out, const ikebana::GroupSchedule& schedule) {
   write(out, std::function([&](std::int64_t step) { return schedule.rate(1, step); }));
 }
@@ -191,12 +191,12 @@ std::string object_json(Write&& write_members) {
   out.object([&] { write_members(out); });
   return std::move(out).text();
 }
-/// {"AdamW": {"lr": 0.001, ...}, "Precision<BF16>": {}}
+/// Returns {"AdamW": {"lr": 0.001, ...}, "Precision<BF16>": {}}.
 template <class... Policies>
 std::string recipe_json(const Policies&... policies) {
   return object_json([&](JsonWriter& out) { (write_named(out, policies), ...); });
 }
-/// {"GPT": {"layers": 2, ...}}
+/// Returns {"GPT": {"layers": 2, ...}}.
 template <class Config>
 std::string net_json(const std::string& name, const Config& config) {
   return object_json([&](JsonWriter& out) { out.key(name), write_fields(out, config); });

@@ -50,7 +50,7 @@ inline void append(StateDict& out, const std::string& prefix, torch::nn::Module&
   for (const auto& b : model.named_buffers()) copy(b.key(), b.value());
 }
 
-/// Each field of a batch by its name: Python is given them in the order of their names.
+/// Adds each field of a batch by its name. Python is given them in the order of their names.
 template <class BatchT>
 void append(StateDict& out, const std::vector<std::vector<BatchT>>& batches) {
   for (std::size_t step = 0; step < batches.size(); ++step)

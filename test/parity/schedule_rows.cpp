@@ -1,4 +1,4 @@
-// Schedules, schedules of schedules, objectives, averages and frozen parameters.
+// Defines rows of schedules, schedules of schedules, objectives, averages and frozen parameters.
 #include "table.hpp"
 #include "work.hpp"
 

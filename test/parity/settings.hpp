@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's global settings on a device, for which place.py has the same.
+// Sets LibTorch's global settings on a device, for which place.py sets the same.
 #include <cstdlib>
 
 #include "row.hpp"
@@ -31,8 +31,8 @@ inline bool is_usable(c10::Device device) {
   }
 }
 
-/// Kernels that give the same bits in every run, and TensorFloat-32 only in the recipe that names
-/// it. Throws if the device is not there. Changes nothing for the CPU.
+/// Chooses kernels that give the same bits in every run, and TensorFloat-32 only in the recipe that
+/// names it. Throws if the device does not exist. Changes nothing for the CPU.
 inline void prepare(c10::Device device) {
   if (device.is_cpu()) return;
   if (device.is_cuda()) kept_by_kernels = 64 << 20;

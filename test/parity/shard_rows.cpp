@@ -1,4 +1,5 @@
-// Several ranks against one process of Python, for which the batch of each rank is a microbatch.
+// Defines rows of several ranks. They are compared with one process of Python, for which the batch
+// of each rank is a microbatch.
 #include <future>
 #include <ikebana/shard.hpp>
 

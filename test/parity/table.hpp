@@ -3,7 +3,7 @@
 
 namespace parity {
 
-// One table per file, so that they compile in parallel.
+// There is one table per file, so that they compile in parallel.
 std::vector<Row> gpt_rows();
 std::vector<Row> mlp_rows();
 std::vector<Row> conv_and_lstm_rows();

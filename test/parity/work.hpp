@@ -1,5 +1,5 @@
 #pragma once
-// The models of the rows with their batches, made from random numbers.
+// Defines the models of the rows with their batches, which are made from random numbers.
 #include "row.hpp"
 
 namespace parity {
@@ -21,7 +21,7 @@ inline Work<GPT> gpt_of(const GPTConfig& c, std::int64_t rows) {
           })};
 }
 inline Work<GPT> gpt() { return gpt_of({.layers = 2, .width = 32, .heads = 2, .context = 32}, 10); }
-/// So long that LibTorch's own attention is the fastest form in BF16 as well.
+/// It is so long that LibTorch's own attention is the fastest form in BF16 as well.
 inline Work<GPT> long_gpt() {
   return gpt_of({.layers = 1, .width = 32, .heads = 2, .context = 576}, 2);
 }
@@ -61,7 +61,8 @@ inline Work<Tagger> lstm() {
           })};
 }
 
-/// Bags of few of the symbols, so that most rows of the embedding have no gradient in each step.
+/// Makes bags of few of the symbols, so that most rows of the embedding have no gradient in each
+/// step.
 inline Work<Bag> bag() {
   return {"{\"Bag\":{\"symbols\":60,\"width\":16,\"classes\":6}}", Bag(60, 16, 6), each_step([] {
             at::Tensor input = torch::randint(60, {10, 3}, at::kLong);

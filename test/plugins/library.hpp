@@ -17,7 +17,8 @@
 
 namespace test::plugins {
 
-/// The library that is opened first, which installs the engine, and the second.
+/// The first is the library that is opened first, which installs the engine, and the second is the
+/// other one.
 inline const std::vector<std::pair<std::string, std::string>> pairs{
     {PLUGIN_A, PLUGIN_B},
 #ifdef PLUGIN_OF_CLANG
@@ -65,7 +66,7 @@ bool in_own_process(Body body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// `body(first, second, expectations)` for each pair of libraries.
+/// Calls `body(first, second, expectations)` for each pair of libraries.
 template <class Body>
 void for_each_pair(Body body) {
   for (const auto& [first, second] : pairs) {

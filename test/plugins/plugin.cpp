@@ -1,5 +1,5 @@
-// A plugin. This source is linked into several libraries with hidden symbols, so that each has its
-// own copy of every static.
+// Defines a plugin. This source is linked into several libraries with hidden symbols, so that each
+// has its own copy of every static.
 #include "plugin.hpp"
 
 #include <ikebana/bridge/gradients.hpp>

@@ -1,10 +1,10 @@
 #pragma once
-// The functions that each plugin exports to the program that opens it; its other symbols are
-// hidden.
+// Declares the functions that each plugin exports to the program that opens it. Its other symbols
+// are hidden.
 #include <cstdint>
 
 struct Plugin {
-  /// True if saved-tensor hooks are available; the installed engine.
+  /// These return whether saved-tensor hooks are available, and the installed engine.
   bool (*available)();
   const void* (*engine)();
   /// Opens a scope of saved-tensor hooks on the calling thread; closing it returns the number of
@@ -21,12 +21,14 @@ struct Plugin {
   void (*drop)();
   /// Runs a backward pass; true if the gradients are right.
   bool (*train)();
-  /// A leaf; a gradient hook that counts its calls; a backward pass to the leaf.
+  /// These make a leaf, add a gradient hook that counts its calls, and run a backward pass to the
+  /// leaf.
   void* (*leaf)();
   void* (*hook)(const void* leaf, int& calls);
   void (*unhook)(void* hook);
   void (*backward)(const void* leaf);
-  /// Memory of the CPU: bytes in use; allocating and freeing a tensor; whether it is counted.
+  /// These are about memory of the CPU: they return the bytes in use, allocate and free a tensor,
+  /// and say whether it is counted.
   std::int64_t (*bytes)();
   void* (*allocate)(std::int64_t bytes);
   void (*free_tensor)(void* tensor);

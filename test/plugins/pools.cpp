@@ -1,4 +1,4 @@
-// Pools of several plugins, of which one has put the allocator with pools in place.
+// Tests pools of several plugins, of which one has put the allocator with pools in place.
 #include "library.hpp"
 
 using namespace test::plugins;

@@ -1,5 +1,5 @@
 #pragma once
-// Models of Python that reference.py has exported and trained, with their batches.
+// Defines models of Python that reference.py has exported and trained, with their batches.
 #include <ikebana.hpp>
 #include <ikebana/program.hpp>
 
@@ -10,13 +10,13 @@ namespace program {
 using namespace ikebana;
 using Batch = std::map<std::string, at::Tensor>;
 
-/// Where reference.py has written.
+/// Returns the folder to which reference.py has written.
 inline std::filesystem::path folder() {
   const char* given = std::getenv("IKEBANA_PROGRAMS");
   return given ? given : IKEBANA_PROGRAMS;
 }
 
-/// The tensors whose names begin with `prefix`, without it.
+/// Returns the tensors whose names begin with `prefix`, without it.
 inline StateDict part(const StateDict& all, const std::string& prefix) {
   StateDict found;
   for (const auto& [name, value] : all)
@@ -94,13 +94,13 @@ struct Case {
   auto trainer(Policies... policies) const {
     return Trainer{with_units(), objective, adamw, policies...};
   }
-  /// The first steps of the training.
+  /// Returns the first steps of the training.
   std::vector<Batch> first(std::size_t steps) const {
     return {batches.begin(), batches.begin() + static_cast<std::ptrdiff_t>(steps)};
   }
 };
 
-/// All cases; those that draw or have batch norm are not the same on parts of a batch.
+/// Returns all cases. Cases that draw or have batch norm are not the same on parts of a batch.
 inline const std::vector<Case>& cases() {
   static const std::vector<Case> all = [] {
     std::vector<std::filesystem::path> paths;

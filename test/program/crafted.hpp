@@ -1,5 +1,5 @@
 #pragma once
-// Programs made by hand: a `.pt2` archive, node by node, so that a test can make what no exporter
+// Makes programs by hand: a `.pt2` archive, node by node, so that a test can make what no exporter
 // makes.
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/program.hpp>
@@ -53,7 +53,7 @@ inline Argument numbers(const std::string& name, const std::vector<std::string>&
   return {name, R"({"as_sym_ints": [)" + json + "]}"};
 }
 
-/// A size in JSON: a number, or the name of a symbol.
+/// Returns a size in JSON: a number, or the name of a symbol.
 inline std::string size_json(const std::string& size) {
   if (size.find_first_not_of("0123456789") == std::string::npos)
     return R"({"as_int": )" + size + "}";
@@ -89,7 +89,7 @@ class Graph {
     tensors_ += comma(tensors_) + in_quotes(name) + ": " + tensor_meta(dtype, sizes);
     return *this;
   }
-  /// A number that forward takes; `json` is `{"as_float": 0.5}` of one that is in the graph.
+  /// Adds a number that forward takes. `json` is `{"as_float": 0.5}` for one that is in the graph.
   Graph& number_input(const std::string& name, const std::string& json) {
     const bool is_constant = json.find("as_sym") == std::string::npos;
     specs_ += comma(specs_) +
@@ -100,7 +100,7 @@ class Graph {
     arguments_.push_back(name);
     return *this;
   }
-  /// A parameter, buffer or constant, which nodes name as `p_` and its name with `_` for dots.
+  /// Adds a parameter, buffer or constant, which nodes name as `p_` and its name with `_` for dots.
   Graph& attribute(const std::string& kind, const std::string& name) {
     const std::string field = kind == "tensor_constant" ? "tensor_constant_name" : kind + "_name";
     specs_ += comma(specs_) + "{" + in_quotes(kind) + R"(: {"arg": {"name": )" +
@@ -129,8 +129,8 @@ class Graph {
     return R"({"target": )" + in_quotes(target) + R"(, "inputs": [)" + in + R"(], "outputs": [)" +
            out + R"(], "metadata": {"nn_module_stack": )" + in_quotes(stack(module)) + "}}";
   }
-  /// `blocks.0:Block` and within it `blocks.0.up:Linear`, separated by spaces. `@1` marks a second
-  /// call.
+  /// Returns the stack of modules for `blocks.0:Block` and within it `blocks.0.up:Linear`,
+  /// separated by spaces. `@1` marks a second call.
   static std::string stack(const std::string& modules) {
     std::string text = "L__self__,,Model";
     std::istringstream words(modules);
@@ -157,7 +157,7 @@ class Graph {
                R"(, "max_val": )" + std::to_string(max) + "}";
     return *this;
   }
-  /// The names of outputs in a dictionary that forward returns.
+  /// Gives the outputs names in a dictionary that forward returns.
   Graph& named(const std::vector<std::string>& names) {
     std::string keys, children;
     for (const std::string& name : names) {
@@ -168,7 +168,7 @@ class Graph {
                    R"(]\", \"children_spec\": [)" + children + "]}]";
     return *this;
   }
-  /// The text of models/NAME.json.
+  /// Returns the text of models/NAME.json.
   std::string json() const {
     std::string names, leaves;
     for (const std::string& name : arguments_) {
@@ -294,7 +294,7 @@ class Crafted {
   int count_ = 0;
 };
 
-/// One linear layer: `x` of (rows, 3) to (rows, 2).
+/// Makes one linear layer, from `x` of (rows, 3) to (rows, 2).
 inline Graph linear_graph() {
   Graph graph;
   graph.attribute("parameter", "layer.weight").attribute("parameter", "layer.bias");

@@ -20,7 +20,7 @@ struct Other {
   at::Tensor left, wrong;
 };
 
-/// `left` minus `right`, of equal rows between 2 and 8.
+/// Computes `left` minus `right`, which have the same number of rows between 2 and 8.
 Crafted difference() {
   Graph graph;
   graph.input("left", {"rows", "3"}).input("right", {"rows", "3"}).range("rows", 2, 8);

@@ -1,4 +1,5 @@
-// load_program refuses by words what it cannot run: every reason, all at once, and nothing else.
+// Tests that load_program refuses with a clear text what it cannot run: every reason, all at once,
+// and nothing else.
 #include "program/crafted.hpp"
 
 using namespace ikebana;
@@ -7,7 +8,7 @@ namespace test::program_load {
 
 using namespace program;
 
-/// The program of one linear layer, with a node after it.
+/// Returns the error for the program of one linear layer, with a node after it.
 std::string refused(const std::string& target, const std::vector<Argument>& arguments,
                     const std::vector<std::string>& results) {
   Graph graph = linear_graph();

@@ -1,5 +1,5 @@
-// Training and evaluation of one program: operators that are switched, two graphs in one file, and
-// what is refused because the file does not say it.
+// Tests training and evaluation of one program: operators that are switched, two graphs in one
+// file, and programs that are refused because the file does not say it.
 #include <ikebana.hpp>
 
 #include "program/crafted.hpp"
@@ -12,7 +12,8 @@ using namespace program;
 
 const char* const norm_module = "norm:torch.nn.modules.batchnorm.BatchNorm1d";
 
-/// A linear layer, batch norm with its count, and dropout; `trains`: the form it was exported in.
+/// Makes a linear layer, batch norm with its count, and dropout. `trains` says in which form it was
+/// exported.
 Graph normed(bool trains) {
   Graph graph = linear_graph();
   for (const char* name : {"norm.weight", "norm.bias"}) graph.attribute("parameter", name);
@@ -42,7 +43,7 @@ Crafted& add_norm(Crafted& crafted) {
       .weight("norm.num_batches_tracked", at::zeros({}, at::kLong), false);
 }
 
-/// That model by hand.
+/// The same model written by hand.
 struct ByHand {
   at::Tensor weight = at::arange(6, at::kFloat).view({2, 3}), bias = at::ones({2});
   at::Tensor scale = at::ones({2}), shift = at::zeros({2});

@@ -1,5 +1,5 @@
-// Files that were changed at random: each is an error of the library, or a program whose operators
-// check what they are given. Never a crash.
+// Tests files that were changed at random. Each is an error of the library, or a program whose
+// operators check what they are given. It never crashes.
 #include <random>
 
 #include "program/crafted.hpp"
@@ -10,7 +10,7 @@ namespace test::program_mutations {
 
 using namespace program;
 
-/// A program with blocks, sizes, lists, a region, a norm and two outputs.
+/// Makes a program with blocks, sizes, lists, a region, a norm and two outputs.
 Crafted whole() {
   Graph graph = linear_graph();
   graph.attribute("buffer", "scale");
@@ -35,7 +35,8 @@ bool is_refused(Crafted& crafted) {
     Program program = crafted.load();
     try {
       program->outputs(plain, at::ones({4, 3}));
-    } catch (const std::exception&) {  // of an operator, which the file may ask for anything
+    } catch (const std::exception&) {  // an error of an operator, which the file may ask for
+                                       // anything
     }
     return false;
   } catch (const Error&) {

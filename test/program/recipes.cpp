@@ -50,7 +50,7 @@ TEST_CASE("programs are checkpointed and offloaded to the bit") {
   });
 }
 
-/// A batch in as many parts as there are ranks, as Accumulate cuts it.
+/// Returns a batch in as many parts as there are ranks, as Accumulate cuts it.
 std::vector<Batch> parts_of(const Batch& batch, std::int64_t parts) {
   std::vector<Batch> all;
   const std::int64_t rows = batch.begin()->second.size(0);
@@ -154,7 +154,8 @@ TEST_CASE("programs resume to the bit after SIGKILL") {
   });
 }
 
-/// True if a part of a batch trains as it does within the batch: no batch norm, nothing drawn.
+/// Returns true if a part of a batch trains as it does within the batch: it has no batch norm, and
+/// draws nothing.
 bool is_same_in_parts(const Case& one) {
   if (!one.program()->buffers().empty()) return false;
   torch::manual_seed(11);
@@ -175,7 +176,7 @@ TEST_CASE("programs are sharded: 2 ranks have the bits of Accumulate<2>, and 1 r
     const Trace plain = trace_of(one.trainer(), one);
     test::ranks::on_groups(1, [&](const ProcessGroup& group) { CHECK(sharded(group) == plain); });
     if (!is_same_in_parts(one)) return;
-    const auto without_draws = [](Trace trace) {  // of which ranks in threads have one source
+    const auto without_draws = [](Trace trace) {  // ranks in threads have one source of them
       trace.weights.pop_back();
       return trace;
     };

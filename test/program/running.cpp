@@ -1,5 +1,5 @@
-// Programs run: regions under settings of the thread, functions of numbers, assertions,
-// memory that is released after its last use, and errors that name the operator.
+// Tests the running of programs: regions under settings of the thread, functions of numbers,
+// assertions, memory that is released after its last use, and errors that name the operator.
 #include <ATen/autocast_mode.h>
 
 #include <ikebana/bridge/memory_counter.hpp>
@@ -15,7 +15,7 @@ namespace test::program_running {
 
 using namespace program;
 
-/// A graph within a node: one input `a`, and an operator of it.
+/// Returns a graph within a node, with one input `a`, and an operator of it.
 std::string region_json(const std::string& nodes, const std::string& result) {
   return R"({"as_graph": {"name": "submod", "graph": {"inputs": [)" + tensor_json("a") +
          R"(], "outputs": [)" + tensor_json(result) + R"(], "nodes": [)" + nodes +
@@ -111,7 +111,7 @@ TEST_CASE("program: a region does not cache cast weights where a checkpoint must
     program->forward(at::ones({3, 3}));
     return counting.seen["aten::_to_copy"];
   };
-  CHECK(casts() == 2);  // of the input and, once, of the weight
+  CHECK(casts() == 2);  // the casts of the input and, once, of the weight
   const ikebana::bridge::NoWeightCacheScope no_cache;
   CHECK(casts() == 3);
 }
@@ -186,7 +186,7 @@ TEST_CASE("program: a list of another length than the graph's is an error") {
                  "made 3 tensors, and the graph uses 2"));
 }
 
-/// Bytes at the peak of `f`, beyond what there was before.
+/// Returns the bytes at the peak of `f`, beyond the bytes in use before.
 template <class F>
 std::int64_t peak_of(const F& f) {
   bridge::MemoryCounter counter(at::kCPU);

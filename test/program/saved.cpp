@@ -1,4 +1,4 @@
-// A program that is written back: the file that it was, with the weights of now.
+// Tests a program that is written back: the file equals the former one, with the present weights.
 #include <ikebana.hpp>
 #include <ikebana/state/files/zip_reader.hpp>
 

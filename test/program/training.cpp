@@ -4,14 +4,14 @@
 
 namespace program {
 
-/// True if this LibTorch is of Python's version, so that it has Python's bits. A build may add to
-/// the version, as `+cpu`.
+/// Returns true if this LibTorch is of Python's version, so that it has Python's bits. A build may
+/// add to the version, as `+cpu`.
 bool has_same_version(const Case& one) {
   return std::string_view(TORCH_VERSION).starts_with(one.metadata.at("torch"));
 }
 
-/// True for the bits of Python. A LibTorch of another version may round otherwise: then true for
-/// what is this close.
+/// Returns true if the bits are Python's. A LibTorch of another version may round otherwise, and
+/// then it returns true for what is this close.
 bool is_reached(const Case& one, const at::Tensor& found, const at::Tensor& expected,
                 double closeness = 1e-4) {
   if (has_same_version(one)) return test::same_bits(found, expected);

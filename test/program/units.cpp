@@ -35,7 +35,7 @@ Crafted& add_weights_of(Crafted& crafted, const std::vector<std::string>& names)
   return crafted;
 }
 
-/// Gradients of all parameters, and the output.
+/// Returns the gradients of all parameters, and the output.
 std::vector<at::Tensor> computed(Program program, const at::Tensor& x) {
   const at::Tensor y = program->forward(x);
   std::vector<at::Tensor> all{y};
@@ -44,7 +44,7 @@ std::vector<at::Tensor> computed(Program program, const at::Tensor& x) {
     all.push_back(gradient);
   return all;
 }
-/// True if the program computes the same with its units as without.
+/// Returns true if the program computes the same with its units as without.
 bool same_without_units(Crafted& crafted) {
   const at::Tensor x = at::randn({4, 3});
   return same_bits(computed(crafted.load(), x), computed(crafted.load({.units = "none"}), x));

@@ -93,7 +93,8 @@ TEST_CASE("averaged: an evaluation over slices has the bits of one rank's, with 
   for (std::int64_t ranks : {1, 2, 3}) {
     const Said plain = alone(ranks), averages = alone(ranks, EMA{.decay = 0.5});
     CHECK(same_bits(plain.weights, averages.weights));
-    CHECK(plain.losses[0] == averages.losses[0]);  // of one update, which is its own average
+    CHECK(plain.losses[0] == averages.losses[0]);  // the loss after one update, which is its own
+                                                   // average
     CHECK(plain.losses[2] != averages.losses[2]);
     equal<DDP>(averages, ranks, EMA{.decay = 0.5});
     equal<ZeRO1>(averages, ranks, EMA{.decay = 0.5});
@@ -176,7 +177,8 @@ TEST_CASE(
   }
 }
 
-/// Bytes that an evaluation of one batch sends, over what one gather of all parameters sends.
+/// Returns the bytes that an evaluation of one batch sends, over the bytes that one gather of all
+/// parameters sends.
 template <class... Ps>
 double sent(std::int64_t ranks, Ps... policies) {
   const auto all = wide_batches(ranks);

@@ -1,4 +1,4 @@
-// Checkpoint<Budget> on several ranks: one plan, and the bits of one rank.
+// Tests Checkpoint<Budget> on several ranks: one plan, and the bits of one rank.
 #include "test.hpp"
 
 #include "nets.hpp"
@@ -30,7 +30,7 @@ struct RowImpl : torch::nn::Module {
 };
 TORCH_MODULE(Row);
 
-/// Between what the smallest plan and Keep need.
+/// Returns the middle between what the smallest plan and Keep need.
 std::int64_t half(const ikebana::detail::Costs& costs) {
   const std::int64_t low = ikebana::detail::smallest_budget(costs);
   const std::int64_t high = predict(costs, Plan(costs.size(), Choice::Keep)).peak;

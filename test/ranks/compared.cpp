@@ -9,7 +9,8 @@ namespace test::ranks {
 
 namespace {
 
-/// The texts that both ranks get in the step after `change(trainer, rank)`; a step is made before.
+/// Checks the texts that both ranks get in the step after `change(trainer, rank)`. A step is made
+/// before.
 template <Kind K, class Change, class... Policies>
 void all_name(const std::string& value, const Change& change, Policies... policies) {
   CAPTURE(value);

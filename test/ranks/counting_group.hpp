@@ -30,7 +30,7 @@ class Counting : public c10d::Backend {
     return inner_->allreduce(list, options);
   }
   std::int64_t bytes = 0;
-  std::vector<std::int64_t> bytes_to;  // by rank
+  std::vector<std::int64_t> bytes_to;  // the bytes, by rank
 
  private:
   c10::intrusive_ptr<c10d::Backend> inner_;

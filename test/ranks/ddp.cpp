@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::ranks::ddp {
 
-/// Against one rank with as many microbatches.
+/// Compares with one rank with as many microbatches.
 template <class R>
 void check_ddp(const R& recipe, Shard<DDP> policy = {}) {
   for (std::int64_t ranks : {1, 2, 3, 4}) {

@@ -1,4 +1,4 @@
-// Shard<DDP>: sparse gradients of several ranks, and buffers.
+// Tests Shard<DDP>: sparse gradients of several ranks, and buffers.
 #include "test.hpp"
 
 #include <ikebana/optimizer/libtorch_optimizer.hpp>

@@ -1,6 +1,7 @@
 #pragma once
-// Test doubles of the policies that train on several ranks: parameters that every rank has (DDP),
-// gradients and masters in slices beside whole parameters (ZeRO2), everything in slices (FSDP).
+// Defines test doubles of the policies that train on several ranks: parameters that every rank has
+// (DDP), gradients and masters in slices beside whole parameters (ZeRO2), everything in slices
+// (FSDP).
 #include <deque>
 #include <map>
 #include <mutex>
@@ -26,7 +27,7 @@ struct Gathered {
   std::size_t most_here = 0;                 ///< at a time
   int gathers = 0, begun = 0, reduces = 0;
   std::vector<std::string> reduce_dtypes;
-  std::vector<bool> syncs;  ///< of each microbatch: whether its gradients are reduced
+  std::vector<bool> syncs;  ///< for each microbatch, whether its gradients are reduced
 
   void add(std::size_t unit) {
     ++here[unit], ++gathers;
@@ -37,14 +38,15 @@ struct Gathered {
   }
 };
 
-/// Memory that is never used again, also after it was freed.
+/// Allocates memory that is never used again, also after it was freed.
 inline float* memory_of_its_own(std::int64_t bytes) {
   static std::mutex mutex;
   static std::deque<std::vector<float>> all;
   std::lock_guard lock(mutex);
   return all.emplace_back(static_cast<std::size_t>(bytes / 4 + 1)).data();
 }
-/// Memory for a unit's gathered parameters. What is freed is NaN for whatever still reads it.
+/// Allocates memory for a unit's gathered parameters. Freed memory becomes NaN, so that code that
+/// still reads it gets NaN.
 inline at::Tensor unit_memory(std::int64_t bytes, std::size_t unit,
                               std::shared_ptr<Gathered> gathered) {
   float* memory = memory_of_its_own(bytes);
@@ -196,7 +198,7 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     }
     return full;
   }
-  /// In the order of ranks; undefined if no rank has one.
+  /// Returns the sum in the order of ranks, which is undefined if no rank has a tensor.
   at::Tensor sum_of_ranks(const at::Tensor& own, const at::Tensor& like) {
     const auto all = values.wire->exchange(own.defined() ? Wire::bytes_of(own) : std::string());
     at::Tensor sum;

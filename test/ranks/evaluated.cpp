@@ -1,4 +1,4 @@
-// Evaluations of ranks that have different numbers of batches.
+// Tests evaluations of ranks that have different numbers of batches.
 #include "test.hpp"
 
 #include "lists.hpp"

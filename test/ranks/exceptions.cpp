@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::ranks {
 
-/// Rejects the update where its rank says so.
+/// Rejects the update if its rank says so.
 struct RejectsAlone {
   using axis = ikebana::axis::clip;
   bool rejects = false;
@@ -37,8 +37,8 @@ struct Outcome {
   std::vector<std::string> texts;
   std::vector<std::vector<at::Tensor>> weights;
 };
-/// Three steps on two ranks. `harm(trainer, batch)` prepares the second one on rank 1 to fail;
-/// `heal` makes it good again, and it is repeated. A null `harm`: nothing fails.
+/// Makes three steps on two ranks. `harm(trainer, batch)` prepares the second one on rank 1 to
+/// fail. `heal` repairs it, and the step is repeated. If `harm` is null, nothing fails.
 template <class T, class Make, class Harm, class Heal>
 Outcome outcome(const Make& make_trainer, const Harm& harm, const Heal& heal) {
   Outcome out{std::vector<std::string>(2), std::vector<std::vector<at::Tensor>>(2)};
@@ -140,7 +140,7 @@ TEST_CASE("ranks: an update by operators is undone where another rank has a valu
   check(failed, whole, "`Muon.otherwise.lr` is -1", "`Muon.otherwise.lr` is -1");
 }
 
-/// The errors of two ranks of which rank 1 does something else.
+/// Returns the errors of two ranks of which rank 1 does something else.
 template <Kind K, class F>
 std::vector<std::string> differ(const F& f) {
   std::vector<std::string> texts(2);

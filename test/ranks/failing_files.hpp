@@ -1,5 +1,5 @@
 #pragma once
-// A disk of one rank that fails, or whose process is killed.
+// Defines a disk of one rank that fails, or whose process is killed.
 #include <ikebana/posix/posix_files.hpp>
 #include <limits>
 

@@ -37,7 +37,8 @@ template <Kind K>
 void evaluates_as_one() {
   CAPTURE(K);
   std::vector<Rows> all = batches(4, 3);
-  all[1].target[0] = -100, all[2].input = all[2].input.narrow(0, 0, 1);  // of unequal weight
+  all[1].target[0] = -100, all[2].input = all[2].input.narrow(0, 0, 1);  // batches of unequal
+                                                                         // weight
   all[2].target = all[2].target.narrow(0, 0, 1);
   Trainer alone{make<Counted>()};
   const Evaluation expected = alone.evaluate(all, Accuracy{});

@@ -12,7 +12,7 @@ namespace test::ranks::fit_ranks {
 enum class At { Forward, End, Backward };
 
 [[noreturn]] inline void throw_no_room() {
-  at::empty({1 << 22}, at::kByte);  // where bytes are counted, the attempt took many
+  at::empty({1 << 22}, at::kByte);  // if bytes are counted, the attempt takes many
   throw OutOfMemory("no room");
 }
 struct RoomImpl : NetImpl {
@@ -44,7 +44,7 @@ std::vector<Room> models(std::int64_t n) {
 struct Outcome {
   std::vector<Trace> traces;
   std::vector<std::string> texts;
-  std::vector<std::vector<std::int64_t>> numbers;  // of microbatches
+  std::vector<std::vector<std::int64_t>> numbers;  // the numbers of microbatches
   explicit Outcome(std::int64_t n)
       : traces(std::size_t(n)), texts(std::size_t(n)), numbers(std::size_t(n)) {}
 };
@@ -52,7 +52,7 @@ template <class How, class Accumulation>
 auto made(Room model, Accumulation accumulate, const ProcessGroup& group) {
   return Trainer{model, AdamW{.lr = 1e-2}, accumulate, Shard<How>{.process_group = group}};
 }
-/// Each rank trains on its part of every batch. `f(trainer, rank, parts)` makes the steps.
+/// Trains on each rank with its part of every batch. `f(trainer, rank, parts)` makes the steps.
 template <class How, class Accumulation, class F>
 Outcome outcome(std::vector<Room> on, Accumulation accumulate, const F& f) {
   const auto n = static_cast<std::int64_t>(on.size());

@@ -34,7 +34,7 @@ struct Options {
   Files* files = &system_files();
   std::int64_t save_every = 3;
 };
-/// Two epochs of five batches, with validation.
+/// Trains for two epochs of five batches, with validation.
 History fit(Any& trainer, const Samples& data, const fs::path& folder,
             const Options& options = {}) {
   auto loader = loader_of(data, trainer), validation = loader_of(data, trainer);

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks of a test as threads that Gloo connects.
+// Runs the ranks of a test as threads that Gloo connects.
 #include <ikebana/shard.hpp>
 
 #include "recipes.hpp"

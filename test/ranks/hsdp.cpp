@@ -48,7 +48,7 @@ struct SometimesImpl : torch::nn::Module {
 };
 TORCH_MODULE(Sometimes);
 
-/// Two rows for each rank. In step s, rank r uses the parameters where bit r of s is set.
+/// Returns two rows for each rank. In step s, rank r uses the parameters if bit r of s is set.
 std::vector<Rows> subsets(std::int64_t ranks) {
   std::vector<Rows> all = batches(std::int64_t(1) << ranks, 2 * ranks);
   for (std::size_t s = 0; s < all.size(); ++s)
@@ -117,7 +117,7 @@ TEST_CASE("hsdp: ranks have other numbers of rows and of microbatches, or none")
   trains_pieces<1>({{2, 1, 1}, {0}, {3}}, false);
 }
 
-/// Rank 3 has all rows, so the bits equal those of one rank.
+/// Rank 3 has all rows, so the bits equal the bits of one rank.
 TEST_CASE("hsdp: ranks without a row change no bit") {
   const std::vector<Rows> all = batches(3, 4);
   Trainer alone{make<Terms>(), slow};

@@ -1,4 +1,4 @@
-// Ranks on unlike processors: if one has no instructions for 16 bits, all compute in FP32.
+// Tests ranks on unlike processors. If one has no instructions for 16 bits, all compute in FP32.
 #include "test.hpp"
 
 #include "on_ranks.hpp"

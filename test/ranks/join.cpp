@@ -1,4 +1,4 @@
-// Loaders that give ranks different numbers of batches, in fit and in loops by hand.
+// Tests loaders that give ranks different numbers of batches, in fit and in loops by hand.
 #include "test.hpp"
 
 #include "lists.hpp"
@@ -100,7 +100,8 @@ TEST_CASE("join: an epoch costs one exchange more than its steps") {
     const auto agreement = exchanges([&] { trainer.agree_to_stop_now(StopWish::No); });
     const std::vector<Rows> mine(all.begin(), all.begin() + (rank == 0 ? 4 : 1));
     FitOptions<Rows> options{.epochs = 2, .progress = false};
-    const auto comparison = 4;  // of options and loaders, and the ranks meet before and after
+    const auto comparison = 4;  // the exchanges that compare options and loaders, and the meetings
+                                // of the ranks before and after
     CHECK(exchanges([&] { trainer.fit(mine, options); }) ==
           2 * (4 * step + 1) + 3 * agreement + comparison);
   });

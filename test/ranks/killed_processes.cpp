@@ -153,7 +153,8 @@ TEST_CASE("ranks: processes with one seed draw numbers of their own") {
   CHECK(drawn.size() == 6);
 }
 
-/// The other ranks end in time with these words; of a `harmed` rank that goes on, also that one.
+/// Checks that the other ranks end in time with these words, and that a `harmed` rank that
+/// continues does so, too.
 void others_say(const std::string& name, std::size_t harmed, const std::string& words,
                 double seconds, std::int64_t ranks = 3, bool goes_on = false) {
   CAPTURE(name);

@@ -1,4 +1,4 @@
-// Programs that are started as several ranks: by launch, by torchrun and by mpirun.
+// Tests programs that are started as several ranks: by launch, by torchrun and by mpirun.
 #include "test.hpp"
 
 #include <signal.h>
@@ -87,7 +87,7 @@ TEST_CASE(
   const Ended killed = run(program("kill 2"));
   CHECK(killed.code == 128 + SIGKILL);
   CHECK(contains(killed.text, "rank 1 of 2 was ended by SIGKILL, as by the system where memory"));
-  const Ended zero = run(program("256 2"));  // whose lower 8 bits are 0
+  const Ended zero = run(program("256 2"));  // an exit code whose lower 8 bits are 0
   CHECK(zero.code == 1);
   CHECK(contains(zero.text, "failed with exit code 1. It wrote nothing to stderr."));
 }

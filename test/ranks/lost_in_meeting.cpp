@@ -1,4 +1,4 @@
-// Ranks whose process is killed before the ranks have met: the others do not wait for them where
+// Tests ranks whose process is killed before the ranks have met. The others do not wait for them if
 // they can know it.
 #include "test.hpp"
 

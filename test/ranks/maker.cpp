@@ -1,5 +1,5 @@
-// Models that a maker makes: under Shard<FSDP> and <HSDP> their weights are made unit by unit, and
-// equal the weights of a model that was made whole.
+// Tests models that a maker makes. Under Shard<FSDP> and <HSDP> their weights are made unit by
+// unit, and equal the weights of a model that was made whole.
 #include "test.hpp"
 
 #include "makers.hpp"

@@ -60,7 +60,8 @@ std::vector<at::Tensor> losses(Recipe& trainer, std::int64_t rank, std::int64_t 
   return all;
 }
 
-/// The most bytes that were in use while trainers of so many ranks were made, beyond those before.
+/// Returns the most bytes that were in use while trainers of so many ranks were made, beyond the
+/// bytes before.
 template <class Given>
 std::int64_t peak_while_made(std::int64_t ranks, const Given& given) {
   bridge::MemoryCounter counter(at::kCPU);
@@ -78,7 +79,7 @@ TEST_CASE("ranks: while a maker's model is made, a rank holds its slices and at 
     CAPTURE(ranks);
     const std::int64_t peak = peak_while_made(ranks, maker);
     CHECK(peak >= all_bytes + unit_bytes);
-    // The slices of all units but the last one, and two units on each rank.
+    // The peak has the slices of all units but the last one, and two units on each rank.
     CHECK(peak <= all_bytes - unit_bytes + ranks * (2 * unit_bytes + small_bytes));
   }
   CHECK(peak_while_made(1, seeded) >= 2 * all_bytes);  // a model that is given is held whole
@@ -149,7 +150,7 @@ TEST_CASE("ranks: a limit below a rank's slices is an error when the trainer is 
   CHECK(contains(message_of<BadValue>([] { MemoryLimit(-1); }), "it is -1 bytes"));
 }
 
-/// A recipe whose other policies look at parameters when the trainer is made.
+/// Trains with a recipe whose other policies look at parameters when the trainer is made.
 template <class Given>
 std::vector<std::vector<at::Tensor>> trained_with_all(const Given& given) {
   std::vector<std::vector<at::Tensor>> all(2);

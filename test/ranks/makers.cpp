@@ -1,4 +1,4 @@
-// The constructors of models that makers.hpp declares.
+// Defines the constructors of models that makers.hpp declares.
 #include "test.hpp"
 
 #include "makers.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// The models of the tests of several ranks: units in units, odd sizes, a first dimension of 1,
-// fewer rows than ranks, tied and frozen weights, a parameter that the loss does not use.
+// Defines the models of the tests of several ranks: units in units, odd sizes, a first dimension of
+// 1, fewer rows than ranks, tied and frozen weights, a parameter that the loss does not use.
 #include "doubles.hpp"
 
 namespace test::ranks {
@@ -83,14 +83,14 @@ Model make() {
   if (!model_device.is_cpu()) model->to(model_device);
   return model;
 }
-/// The model's parameters now, as they are shown, on the CPU.
+/// Returns the model's parameters now, as they are shown, on the CPU.
 template <class Model>
 std::vector<at::Tensor> copies(Model& model) {
   std::vector<at::Tensor> all;
   for (const auto& p : model->parameters()) all.push_back(p.detach().cpu().clone());
   return all;
 }
-/// Those that a trainer trains, which is a call of all ranks.
+/// Returns the parameters that a trainer trains, whole, which is a call of all ranks.
 template <class Trainer>
 std::vector<at::Tensor> whole(Trainer& trainer) {
   return trainer.with_full_weights([](auto& model) { return copies(model); });

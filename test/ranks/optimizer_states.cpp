@@ -1,4 +1,5 @@
-// The state of optimizers over slices: saved by three ranks, loaded by two and by one, to the bit.
+// Tests the state of optimizers over slices: saved by three ranks, loaded by two and by one, to the
+// bit.
 #include "states.hpp"
 
 namespace {

@@ -26,8 +26,8 @@ struct Role {
   std::ofstream file() const { return std::ofstream(folder + "/" + std::to_string(group.rank())); }
 };
 
-/// Runs a test case of this program in `size` processes, as `name`. Those that have not ended are
-/// killed.
+/// Runs a test case of this program in `size` processes, as `name`. Processes that have not ended
+/// are killed.
 class Processes {
  public:
   Processes(const std::string& name, std::int64_t size,
@@ -52,7 +52,7 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// The exit code of a rank, or -1 if a signal ended it.
+  /// Returns the exit code of a rank, or -1 if a signal ended it.
   int ended(std::size_t rank) {
     int status = -1;
     const bool waited = waitpid(children_[rank], &status, 0) == children_[rank];

@@ -53,7 +53,7 @@ template <class Model, class... Ps>
 struct Recipe {
   std::tuple<Ps...> values;
   Bounds bounds = {};
-  std::int64_t microbatches = 1;  // of each rank
+  std::int64_t microbatches = 1;  // the number for each rank
 
   template <class... More>
   auto trainer(Model model, std::int64_t parts, More... more) const {
@@ -72,8 +72,8 @@ struct Recipe {
     CHECK(!same_bits(trace.weights, before));
     return trace;
   }
-  /// On `ranks` threads, each with its part of every batch, and with what `run` calls it with: a
-  /// policy that trains on these ranks.
+  /// Trains on `ranks` threads, each with its part of every batch, and with the policy with which
+  /// `run` calls it, which trains on these ranks.
   template <class OnRanks>
   void check(std::int64_t ranks, const OnRanks& run, const Trace& expected,
              const Bounds& within) const {

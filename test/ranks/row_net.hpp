@@ -1,5 +1,5 @@
 #pragma once
-// A model of layers of one size, whose gradients arrive one after the other.
+// Defines a model of layers of one size, whose gradients arrive one after the other.
 #include "nets.hpp"
 
 namespace test::ranks {

@@ -49,7 +49,7 @@ TEST_CASE("shard: two optimizers") {
 TEST_CASE("shard: Muon, on whole parameters") {
   equals_one_rank<DDP, HSDP<1>>(recipe<Counted>({}, 1, Muon{.lr = 1e-2}));
 }
-/// Two trainers of a process, which take turns, as a generator and its critic do.
+/// Checks two trainers of a process, which take turns, as a generator and its critic do.
 template <class How>
 void check_two() {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());

@@ -75,7 +75,7 @@ TEST_CASE("shard: a throw at any hook of one rank undoes the step on all") {
   fails_at_hooks<HSDP<2>>(4);
 }
 
-/// Its rank's steps until one succeeds; how many failed.
+/// Makes its rank's steps until one succeeds. Returns how many failed.
 template <class T>
 int persist(T& trainer, const Rows& batch) {
   for (int failed = 0;; ++failed) {

@@ -1,5 +1,5 @@
-// Optimizers whose update of an element depends on others: over slices they leave what they leave
-// over whole parameters.
+// Tests optimizers whose update of an element depends on others. Over slices they leave what they
+// leave over whole parameters.
 #include <ikebana/optimizer/matrices/matrix_rounds.hpp>
 #include "test.hpp"
 
@@ -24,7 +24,7 @@ struct Plain : Mechanism<O> {
   using Mechanism<O>::Mechanism, Mechanism<O>::state_;
 };
 
-/// `bound`: 0 for the same bits.
+/// Compares the tensors. `bound` 0 means the same bits.
 void compare(const at::Tensor& got, const at::Tensor& expected, double bound) {
   if (bound == 0) CHECK(same_bits(Tensors{got}, Tensors{expected}));
   else CHECK(worst_relative({got}, {expected}) < bound);

@@ -11,7 +11,8 @@ struct Work {
   Tensors parameters;
   std::vector<Tensors> gradients;
 };
-/// Odd sizes, fewer rows than ranks, one row, vectors, more than two dimensions, channels_last.
+/// Makes odd sizes, fewer rows than ranks, one row, vectors, more than two dimensions,
+/// channels_last.
 inline Work work(std::vector<std::vector<std::int64_t>> shapes, at::ScalarType type, int steps) {
   torch::manual_seed(3);
   Work all;
@@ -35,7 +36,7 @@ struct Left {
   Tensors parameters;
   std::map<std::string, at::Tensor> state;
 };
-/// The masters of a rank: rows of the parameters, in memory of their own.
+/// Returns the masters of a rank: rows of the parameters, in memory of their own.
 inline Masters masters_of(const Work& work, RankGroup* ranks) {
   Masters masters;
   masters.ranks = ranks;
@@ -82,7 +83,7 @@ Left train(M& mechanism, const Work& work, RankGroup* ranks) {
   mechanism.state(archive, masters);
   return left;
 }
-/// As one rank would have it: the rows of all.
+/// Returns what one rank would have: the rows of all.
 inline Tensors joined(const std::vector<Left>& all) {
   Tensors parameters;
   for (std::size_t i = 0; i < all[0].parameters.size(); ++i) {

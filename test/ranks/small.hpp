@@ -1,5 +1,5 @@
 #pragma once
-// A model of few tensors, each of which is an operation on files, trained by FSDP.
+// Defines a model of few tensors, each of which is an operation on files, trained by FSDP.
 #include <algorithm>
 
 #include "states.hpp"

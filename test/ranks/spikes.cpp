@@ -1,5 +1,5 @@
-// Clamped gradients, skipped spikes, an equal average and batch norm's statistics are equal to
-// those on one rank.
+// Tests that clamped gradients, skipped spikes, an equal average and batch norm's statistics equal
+// the ones on one rank.
 #include "test.hpp"
 
 #include "equals_one_rank.hpp"

@@ -31,8 +31,8 @@ void check_texts(const std::vector<std::string>& errors, std::int64_t rank, std:
   CHECK(errors[static_cast<std::size_t>(rank)].find(what) != std::string::npos);
   CHECK(errors[static_cast<std::size_t>(1 - rank)].starts_with("rank " + std::to_string(rank)));
 }
-/// Each operation of `rank` fails in turn. All ranks hear of it, the file has the former state or
-/// the new one, and a later save succeeds. Returns how many there are.
+/// Each operation of `rank` fails in turn. It is reported to all ranks, the file has the former
+/// state or the new one, and a later save succeeds. Returns how many there are.
 template <class Save>
 std::int64_t check_failures(std::int64_t rank, const Save& save) {
   CAPTURE(rank);

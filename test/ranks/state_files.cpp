@@ -62,7 +62,8 @@ TEST_CASE("load: a file of one rank is damaged, missing, or of another save") {
         if (what == std::string("of another save")) fs::copy_file(file_of(".rank-0-of-2"), file);
       }
       ranks.exchange("");
-      CHECK_THROWS_AS(trainer.load(path), BadFile);  // of rank 0 as well, which can read its own
+      CHECK_THROWS_AS(trainer.load(path), BadFile);  // it throws on rank 0 as well, which can read
+                                                     // its own file
       CHECK(test::same_state(trainer.state(), before));
       trainer.step(part(all[0], group.rank(), 2));
       trainer.save(path), trainer.load(path);

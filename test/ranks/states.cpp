@@ -52,7 +52,7 @@ TEST_CASE("a state that several ranks save is that of one, to the bit") {
   }
 }
 
-// Each pair of policies, and each pair of numbers of ranks.
+// These are each pair of policies, and each pair of numbers of ranks.
 TEST_CASE("a state of any number of ranks loads on any number, under any policy") {
   test::Folder folder;
   const auto all = batches(3, 12);
@@ -63,7 +63,8 @@ TEST_CASE("a state of any number of ranks loads on any number, under any policy"
         trainer.save(folder / "state");
       });
       const StateDict saved = whole_state(folder / "state");
-      std::map<std::int64_t, StateDict> continued;  // by one rank, with as many microbatches
+      std::map<std::int64_t, StateDict> continued;  // the states that one rank reaches, with as
+                                                    // many microbatches
       for (const std::int64_t m : {1, 2, 3, 4})
         on_any(How::Alone, 1, m, [&](Any& trainer, std::int64_t) {
           trainer.load(folder / "state");

@@ -1,5 +1,6 @@
 #pragma once
-// Trainers of one recipe under each policy on shard, with their types erased, and their states.
+// Makes trainers of one recipe under each policy on shard, with their types erased, and their
+// states.
 #include <filesystem>
 #include <ikebana/any_trainer/any_trainer.hpp>
 
@@ -13,7 +14,8 @@ inline constexpr How all_hows[] = {How::Alone, How::DDP,  How::ZeRO1,
                                    How::ZeRO2, How::FSDP, How::HSDP};
 using Any = AnyTrainer<Rows>;
 
-/// Optimizer state in groups, an average, a schedule with a state of its own.
+/// Makes a trainer with optimizer state in groups, an average, and a schedule with a state of its
+/// own.
 template <class... Ps>
 Any any(Counted model, std::int64_t microbatches, Ps... policies) {
   return Trainer{model,
@@ -54,7 +56,8 @@ void on_any(How how, std::int64_t n, std::int64_t microbatches, const F& f) {
   });
 }
 
-/// All that a state in files holds, as one rank reads it, but for random generators.
+/// Returns everything that a state in files holds, as one rank reads it, except for random
+/// generators.
 inline StateDict whole_state(const std::filesystem::path& path) {
   StateDict all = ikebana::detail::load_state(system_files(), path).tensors;
   std::erase_if(all, [](const auto& item) { return item.first.ends_with("_generator"); });

@@ -17,7 +17,7 @@ namespace test::ranks::stores {
 
 using Listener = ikebana::detail::Listener;
 
-/// A port that was free just now.
+/// Returns a port that was free just now.
 std::int64_t free_port() { return Listener().port(); }
 
 World world(std::int64_t rank, std::int64_t size, std::int64_t port) {

@@ -33,7 +33,8 @@ TEST_CASE("SyncBatchNorm: what docs/modules.md shows") {
 /// The results of a layer for the second of two batches, and its statistics after it.
 struct Computed {
   at::Tensor y, grad_x;
-  std::vector<at::Tensor> grads, statistics;  // of weight and bias; running mean and variance
+  std::vector<at::Tensor> grads, statistics;  // the gradients of weight and bias, and the running
+                                              // mean and variance
   double batches = 0;
 };
 template <class Norm>
@@ -62,7 +63,7 @@ std::vector<std::int64_t> rows_of_ranks(std::int64_t ranks) {
 }
 
 struct Case {
-  std::vector<std::int64_t> shape;  // of a row: C, *
+  std::vector<std::int64_t> shape;  // the shape of a row: C, *
   at::ScalarType dtype = at::kDouble;
   BatchNormOptions options = BatchNormOptions(6);
   double mean = 0;
@@ -121,7 +122,8 @@ void compare(const Case& c, std::int64_t ranks, const std::vector<Computed>& got
     CHECK(worst_relative(one.statistics, expected.statistics) <= within.statistics);
     CHECK(one.batches == expected.batches);
   }
-  const double spread = c.mean == 0 ? 1 : 1e3;  // of the input's rounding, over its deviation
+  const double spread = c.mean == 0 ? 1 : 1e3;  // the spread of the input's rounding, over its
+                                                // deviation
   CHECK(worst_relative({joined(y)}, {expected.y}) <= within.values * spread);
   CHECK(worst_relative({joined(grad_x)}, {expected.grad_x}) <= within.values * spread);
   // LibTorch's own kernel adds up BF16 with fewer digits.

@@ -1,5 +1,5 @@
 #pragma once
-// A model with batch norm, in a unit and in the root, of which the layer is chosen.
+// Defines a model with batch norm, in a unit and in the root, of which the layer is chosen.
 #include <ikebana/modules/sync_batch_norm.hpp>
 
 #include "groups.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Training with modules::SyncBatchNorm on several ranks, and on one rank with the joined batch.
+// Trains with modules::SyncBatchNorm on several ranks, and on one rank with the joined batch.
 #include "sync_nets.hpp"
 
 namespace test::ranks::sync_training {

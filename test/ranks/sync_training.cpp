@@ -1,4 +1,4 @@
-// Ranks that train with modules::SyncBatchNorm train as one rank on the joined batch.
+// Tests that ranks that train with modules::SyncBatchNorm train as one rank on the joined batch.
 #include "test.hpp"
 
 #include "sync_trained.hpp"

@@ -1,6 +1,6 @@
-// Several trainers of one process group that ranks make or step in another order: one error on all
-// ranks, long before the time limit, which says where each waits; and no error if they only
-// wait.
+// Tests several trainers of one process group that ranks make or step in another order. All ranks
+// get one error long before the time limit, which says for what each waits. There is no error if
+// they only wait.
 #include "test.hpp"
 
 #include <array>
@@ -69,7 +69,8 @@ std::vector<Told> all_told(std::int64_t ranks, const F& f) {
   });
   return all;
 }
-/// Each in a few seconds, on a busy machine in more, of the minute that they have.
+/// Checks that each ends in a few seconds, or on a busy machine in more, of the minute that they
+/// have.
 void check(const std::vector<Told>& all, const std::vector<std::string>& words) {
   for (const Told& one : all) {
     CHECK_MESSAGE(one.seconds < 40, one.seconds);
@@ -146,7 +147,7 @@ TEST_CASE("ranks: after an error for their order trainers are stepped again, to 
         const StateDict before = trainer->state();
         CHECK(contains(message_of<BadModel>([&] { two.step(trainer); }), cure));
         CHECK(same_state(trainer->state(), before));
-        // Each hears in the other trainer that it failed; then all meet again.
+        // Each learns in the other trainer that it failed. Then all meet again.
         auto& other = rank == 0 ? two.second : two.first;
         CHECK(contains(message_of<RankFailed>([&] { two.step(other); }), cure));
       }

@@ -1,4 +1,4 @@
-// Several microbatches on each of several ranks: the order in which gradients are added up.
+// Tests several microbatches on each of several ranks: the order in which gradients are added up.
 #include "test.hpp"
 
 #include "groups.hpp"
@@ -65,7 +65,7 @@ inline constexpr std::int64_t ranks_per_copy = 1;
 template <std::int64_t N>
 inline constexpr std::int64_t ranks_per_copy<HSDP<N>> = N;
 
-/// On two and three ranks, or copies.
+/// Checks two and three ranks, or copies.
 template <class How>
 void is_added_up(First first, Shard<How> policy = {}) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());

@@ -19,7 +19,7 @@ struct Samples {
             at::scalar_tensor(i % 3, at::kLong)};
   }
 };
-/// Two epochs of a program in which only the numbers of the rank differ.
+/// Runs two epochs of a program in which only the numbers of the rank differ.
 template <class T>
 std::vector<at::Tensor> program(T& trainer, DataLoaderOptions options) {
   options.shuffle = true, options.num_replicas = trainer.world_size(),

@@ -33,7 +33,7 @@ struct Seen {
   std::vector<std::vector<at::Tensor>> weights = std::vector<std::vector<at::Tensor>>(2);
   std::vector<Gathered> gathered = std::vector<Gathered>(2);
 };
-/// Three steps and an evaluation on two ranks.
+/// Makes three steps and an evaluation on two ranks.
 template <class... Ps>
 Seen seen(Double<Kind::FSDP> policy, int runs, Ps... policies) {
   Seen out;

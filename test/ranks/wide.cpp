@@ -149,7 +149,7 @@ TEST_CASE("wide: a step sends the bytes of its gathers and of one reduction") {
   sends<ZeRO2>(2, 1, {});
   sends<ZeRO2>(3, 2, {});
   sends<ZeRO2>(2, 2, {.reduce_each_microbatch = false});
-  sends<FSDP>(2.5, 1, {});  // of two units, the last stays for its backward
+  sends<FSDP>(2.5, 1, {});  // the last of two units stays for its backward
   sends<FSDP>(5, 2, {});
   sends<FSDP>(4, 2, {.reduce_each_microbatch = false});
   sends<FSDP>(3, 1, {.reshard_after_forward = true});
@@ -160,7 +160,7 @@ TEST_CASE("wide: a step sends the bytes of its gathers and of one reduction") {
 /// The bytes that each rank sends within its copy, of two, and to others, over the bytes of the
 /// parameters.
 struct SentBytes {
-  std::vector<double> inside, across;  // by rank
+  std::vector<double> inside, across;  // the bytes, by rank
 };
 SentBytes sent_by_copies(std::int64_t ranks, std::int64_t microbatches, Shard<HSDP<2>> policy) {
   const std::vector<Rows> batches = wide_rows();

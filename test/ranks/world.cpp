@@ -18,7 +18,7 @@ World read(const Variables& variables, std::int64_t parent = 99) {
   };
   return ikebana::detail::read_world(ikebana::detail::Environment(get, parent));
 }
-/// "rank/size local_rank/local_size started_by address:port"
+/// Returns "rank/size local_rank/local_size started_by address:port".
 std::string read_text(const Variables& variables, std::int64_t parent = 99) {
   const World w = read(variables, parent);
   w.check();
@@ -52,7 +52,7 @@ const Variables mpi_1_of_2{{"OMPI_COMM_WORLD_RANK", "1"},
                            {"PMIX_NAMESPACE", "77"}};
 const Variables hydra_1_of_2{
     {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
-/// The task of a step on two nodes, of which the second has one.
+/// The variables belong to the task of a step on two nodes, of which the second has one task.
 const Variables srun_2_of_3{{"SLURM_JOB_ID", "8"}, {"SLURM_STEP_ID", "0"},
                             {"SLURM_PROCID", "2"}, {"SLURM_LOCALID", "0"},
                             {"SLURM_NTASKS", "3"}, {"SLURM_NODEID", "1"},
@@ -110,7 +110,8 @@ TEST_CASE("world: each way of starting ranks is read") {
 
 TEST_CASE("world: a program that Slurm runs outside of srun is alone, whatever the job has") {
   CHECK(read_text(batch_script) == "0/1 0/1  :0");
-  for (const char* own_step : {"4294967290", "4294967291"})  // of salloc's shell; of the script
+  for (const char* own_step : {"4294967290", "4294967291"})  // the number of salloc's shell, and of
+                                                             // the script
     CHECK(read_text(with(batch_script, {{"SLURM_STEP_ID", own_step}})) == "0/1 0/1  :0");
   CHECK(contains(error_of(with(batch_script, {{"WORLD_SIZE", "4"}})),
                  "WORLD_SIZE is \"4\" in the environment, but RANK is not set"));

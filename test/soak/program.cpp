@@ -1,6 +1,6 @@
-// A long training of small steps, for soak.py: a recipe that uses much, batches of fifty shapes,
-// and a new thread for every few steps. After each thread it prints what the process has: resident
-// memory, bytes in use by malloc, open files, threads.
+// Runs a long training of small steps, for soak.py. It has a recipe that uses much, batches of
+// fifty shapes, and a new thread for every few steps. After each thread it prints what the process
+// has: resident memory, bytes in use by malloc, open files, threads.
 //
 //   soak STEPS EVERY [LEAK]
 //
@@ -48,7 +48,8 @@ std::int64_t resident_kib() {
   file >> all >> resident;
   return resident * (::sysconf(_SC_PAGESIZE) / 1024);
 }
-/// After a thread has ended, its OpenMP threads end by themselves: waits for them, not for long.
+/// After a thread has ended, its OpenMP threads end by themselves. This waits for them, but not for
+/// long.
 std::int64_t threads_left() {
   static std::int64_t before = 1;
   std::int64_t now = entries("/proc/self/task");

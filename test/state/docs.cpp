@@ -1,4 +1,4 @@
-// The code of docs/state.md.
+// Has the code of docs/state.md.
 #include "state/folder.hpp"
 #include "state/watch.hpp"
 

@@ -77,7 +77,7 @@ void resumes_exactly(Make make, Loader loader, const std::function<void(Options&
 
 TEST_CASE(
     "fit: killed after any step and resumed, it ends with the bits of an uninterrupted training") {
-  const Warnings ignored;  // of the slow disk
+  const Warnings ignored;  // the warnings of the slow disk
   auto in_memory = [] { return batches(7); };
   SUBCASE("synchronous saves") {
     resumes_exactly([] { return made(); }, in_memory, [](Options&) {});

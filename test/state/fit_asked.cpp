@@ -1,4 +1,4 @@
-// fit with saved states: requests to stop, and options that contradict each other.
+// Tests fit with saved states: requests to stop, and options that contradict each other.
 #include <signal.h>
 
 #include <ikebana/posix/sigterm.hpp>
@@ -110,7 +110,7 @@ struct Counted {
     ::sigaction(SIGTERM, &action, &before);
   }
   ~Counted() { ::sigaction(SIGTERM, &before, nullptr); }
-  /// True if SIGTERM has this handler.
+  /// Returns true if SIGTERM has this handler.
   static bool is_back() {
     const int former = calls;
     ::raise(SIGTERM);

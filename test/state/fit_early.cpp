@@ -8,7 +8,8 @@ namespace test::fitting_early {
 
 using namespace fitting;
 
-/// The rule as PyTorch Lightning's callback has it: the epochs that a training makes.
+/// Applies the rule of PyTorch Lightning's callback. Returns the number of epochs that a training
+/// makes.
 std::int64_t epochs_by_hand(const std::vector<double>& values, const EarlyStopping& rule) {
   const bool is_min = rule.mode != EarlyStopping::max;
   double best = is_min ? INFINITY : -INFINITY;
@@ -61,7 +62,8 @@ struct Run {
   decltype(made()) trainer = made();
   History history;
 
-  /// Returns true if it completed. `kill`: after how many steps, negative: not at all.
+  /// Returns true if it completed. `kill` says after how many steps it is killed. Negative means
+  /// not at all.
   bool fits(const fs::path& folder, std::int64_t kill, std::int64_t patience = 2) {
     auto data = batches(3), valid = batches(2);
     Options o = options(folder, valid);
@@ -78,7 +80,7 @@ struct Run {
 };
 
 TEST_CASE("early stopping: killed after any step and resumed, it stops with the same bits") {
-  const Warnings ignored;  // of the slow disk
+  const Warnings ignored;  // the warnings of the slow disk
   const Folder folder;
   Run whole;
   REQUIRE(whole.fits(folder.path, -1));

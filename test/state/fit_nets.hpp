@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 using Batch = std::pair<at::Tensor, at::Tensor>;
 using Options = FitOptions<Batch>;
 
-/// A trainer with random numbers, buffers, moments, an average and a schedule with a state.
+/// Returns a trainer with random numbers, buffers, moments, an average and a schedule with a state.
 inline auto made() {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
@@ -25,7 +25,7 @@ inline std::vector<Batch> batches(int n) {
     all.emplace_back(at::linspace(-1 - i, 1, 64).view({8, 8}).sin(), (at::arange(8) + i) % 3);
   return all;
 }
-/// Three epochs with a save after every third step; all states are kept.
+/// The options are three epochs with a save after every third step. All states are kept.
 inline Options options(const fs::path& folder, BatchSource<Batch> validate) {
   return {.epochs = 3,
           .validate = validate,
@@ -55,13 +55,13 @@ bool fits(T& trainer, Loader&& loader, const Options& o, History* history = null
   return false;
 }
 
-/// The file names in a folder.
+/// Returns the file names in a folder.
 inline std::set<std::string> names(const fs::path& folder) {
   std::set<std::string> all;
   for (const auto& item : fs::directory_iterator(folder)) all.insert(item.path().filename());
   return all;
 }
-/// The file name of a step's state.
+/// Returns the file name of a step's state.
 inline std::string step(int n) {
   const std::string digits = std::to_string(n);
   return "step-" + std::string(12 - digits.size(), '0') + digits + ".safetensors";

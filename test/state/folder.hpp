@@ -1,5 +1,5 @@
 #pragma once
-// A temporary folder for a test.
+// Defines a temporary folder for a test.
 #include <unistd.h>
 
 #include <filesystem>

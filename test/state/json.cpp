@@ -1,4 +1,4 @@
-// The reader and the writer of JSON.
+// Tests the reader and the writer of JSON.
 #include <bit>
 #include <cmath>
 #include <ikebana/error.hpp>

@@ -1,5 +1,5 @@
-// examples/models/llama_folder.hpp: each field of config.json that changes what a Llama computes is
-// obeyed, or refused by its name.
+// Tests that examples/models/llama_folder.hpp obeys each field of config.json that changes what a
+// Llama computes, or refuses it by its name.
 #include <regex>
 
 #include "../../examples/models/llama_folder.hpp"

@@ -16,8 +16,8 @@ auto model() {
   return nn::Sequential(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Linear(16, 3));
 }
 
-/// The names of the numbers of a trainer's state that may not have a value, each tried alone. Names
-/// are given by their ends.
+/// Checks the names of the numbers of a trainer's state that may not have a value, each tried
+/// alone. Names are given by their ends.
 template <class T>
 void refuses(T trainer, std::vector<std::pair<std::string, std::vector<double>>> wrong) {
   trainer.step(batch(0)), trainer.step(batch(1));

@@ -1,5 +1,5 @@
-// A training that is saved and resumed has the bits of an uninterrupted one; a load that fails
-// changes nothing.
+// Tests that a training that is saved and resumed has the bits of an uninterrupted one, and that a
+// load that fails changes nothing.
 #include <ikebana/state/async_save.hpp>
 #include "state/folder.hpp"
 #include "state/watch.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Files in memory, which hold only what is not zero, and a disk that fails. Independent of
-// LibTorch.
+// Defines files in memory, which hold only what is not zero, and a disk that fails. It is
+// independent of LibTorch.
 #include <algorithm>
 #include <cstring>
 #include <ikebana/error.hpp>
@@ -14,7 +14,7 @@ class SparseFiles : public ikebana::Files {
  public:
   static constexpr std::uint64_t never = ~std::uint64_t{0}, block = 4096;
 
-  /// The operation that fails, counted from here on.
+  /// Makes an operation fail, whose number is counted from here on.
   void fail_at(std::uint64_t operation) { left_ = operation; }
 
   void put(const Path& path, std::string_view bytes) {
@@ -60,7 +60,7 @@ class SparseFiles : public ikebana::Files {
  private:
   struct File {
     std::uint64_t size = 0;
-    std::map<std::uint64_t, std::string> blocks;  // by the number of the block
+    std::map<std::uint64_t, std::string> blocks;  // the blocks, by their number
   };
   class Output : public ikebana::OutputFile {
    public:

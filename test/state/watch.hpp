@@ -32,7 +32,7 @@ class Warnings : c10::WarningHandler {
 class Disk : public ikebana::PosixFiles {
  public:
   using Fails = std::function<bool(int)>;
-  /// `fails(n)` for the n-th file of tensors that is written, from 0.
+  /// `fails(n)` is called for the n-th file of tensors that is written, from 0.
   explicit Disk(Fails fails, std::chrono::milliseconds slow = {}, bool links = true)
       : fails_(std::move(fails)), slow_(slow), links_(links) {}
 

@@ -1,5 +1,5 @@
-// Weights alone: weights that fit are loaded; otherwise one error names every mismatch, and nothing
-// is changed. (test/state/python compares with Python.)
+// Tests weights alone. Weights that fit are loaded. Otherwise one error names every mismatch, and
+// nothing is changed. (test/state/python compares with Python.)
 #include <sys/wait.h>
 
 #include <atomic>
@@ -195,7 +195,7 @@ TEST_CASE("what an index holds besides names of files must be well-formed, too")
   CHECK(contains(refused(model, index), "a value is missing"));
 }
 
-/// The exit status of `f` in a forked child; -1 if it hangs.
+/// Returns the exit status of `f` in a forked child; -1 if it hangs.
 int in_child(const std::function<bool()>& f) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-// load_weights with `skip`: weights with another head, and what cannot be meant. Folders and
-// indices of files, of which one counts.
+// Tests load_weights with `skip`: weights with another head, and patterns that cannot be meant. It
+// also tests folders and indices of files, of which one counts.
 #include <fstream>
 #include <ikebana.hpp>
 

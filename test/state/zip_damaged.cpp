@@ -241,7 +241,8 @@ TEST_CASE("zip: a descriptor must agree, and no byte belongs to two entries or t
     a.entries.push_back(a.entries[0]);
     a.entries[2].is_there = false, a.entries[2].offset = 0;
   });
-  // An entry within the bytes of another, where a third that is not listed leaves room.
+  // An entry lies within the bytes of another, in the room that a third one leaves which is not
+  // listed.
   check("`m/in` overlaps the entry before it", [](Archive& a) {
     Entry inner("m/in", "x");
     a.entries[0] = Entry("m/a", inner.local.local() + "x");

@@ -25,8 +25,8 @@ const Texts texts{{"models/model.json", "{\"a\": [1, 2, 3]}"},
                   {"archive_format", "pt2"},
                   {"empty", ""}};
 
-/// Counts how changed archives were read. Anything but an error of the library, or contents that
-/// differ from those that were written, fails the test.
+/// Counts how changed archives were read. Anything but an error of the library, or contents other
+/// than the ones that were written, fails the test.
 struct Trials {
   Texts original;
   int read = 0, refused = 0;

@@ -66,7 +66,7 @@ TEST_CASE("bad loss: a vector, a constant, undefined, independent of parameters,
 }
 
 TEST_CASE("bad loss: two terms of one name, terms in another order than before") {
-  std::vector<std::vector<std::string>> names;  // of the terms of each microbatch
+  std::vector<std::vector<std::string>> names;  // the names of the terms of each microbatch
   bool has_sum = false;
   auto objective = [&](auto& run, Net& model, const Rows& b) {
     const at::Tensor y = model->forward(run, b.input);

@@ -1,4 +1,4 @@
-// Batches in every form that a trainer accepts.
+// Tests batches in every form that a trainer accepts.
 #include "test.hpp"
 
 #include <array>

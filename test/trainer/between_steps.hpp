@@ -32,7 +32,7 @@ inline Rows numbers(int i) { return {random({6, 4}, i), at::sigmoid(random({6, 3
 inline Rows classes(int i) { return {random({6, 4}, i), (at::arange(6) + i) % 3}; }
 inline Rows words(int i) { return {(at::arange(6) * i) % 9, (at::arange(6) + i) % 3}; }
 
-/// Everything that a trainer computes in two steps and an evaluation.
+/// Returns everything that a trainer computes in two steps and an evaluation.
 template <class T>
 std::vector<at::Tensor> rest(T& trainer, Rows (*batch)(int)) {
   std::vector<at::Tensor> all;

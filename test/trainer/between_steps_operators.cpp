@@ -1,4 +1,5 @@
-// Values that change between steps, of the optimizers by operators: two of them in each recipe.
+// Tests values that change between steps, of the optimizers by operators: two of them in each
+// recipe.
 #include "test.hpp"
 
 #include "between_steps.hpp"

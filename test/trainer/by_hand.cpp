@@ -1,4 +1,4 @@
-// Optimizers that are called by hand between the steps of a trainer.
+// Tests optimizers that are called by hand between the steps of a trainer.
 #include "test.hpp"
 
 #include "compare.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// A small classifier with batch norm and dropout, its data, and a user-defined metric.
+// Defines a small classifier with batch norm and dropout, its data, and a user-defined metric.
 #include "compare.hpp"
 #include "runner_net.hpp"
 

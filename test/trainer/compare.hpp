@@ -1,5 +1,6 @@
 #pragma once
-// Comparisons that tests of the trainer share: bits of models and of states, texts of errors.
+// Defines comparisons that tests of the trainer share: bits of models and of states, texts of
+// errors.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -64,7 +65,8 @@ std::string told(F&& f, const Words& words) {
   return {};
 }
 
-/// Also requires that the trainer is as before: same bits, no gradients, ready for the next step.
+/// Also requires that the trainer is as before: it has the same bits and no gradients, and is ready
+/// for the next step.
 template <class E, class Trainer, class Batch, class F>
 std::string undone(Trainer& trainer, const Batch& good, F&& f, const Words& words) {
   const ikebana::StateDict before = trainer.state();

@@ -49,7 +49,8 @@ struct Many {
   std::vector<Count> count(Net&, const Rows&) { return std::vector<Count>(*counts, 4); }
 };
 
-/// One step with these values; empty if it throws an E with the words and undoes the step.
+/// Makes one step with these values. Returns an empty text if it throws an E with the words and
+/// undoes the step.
 template <class E, class Objective>
 std::string refused(const Told& told, const Words& words, int microbatches) {
   Objective objective;

@@ -10,7 +10,7 @@ namespace test::failed_unit {
 using bad::Rows;
 using bad::some;
 
-/// Fails where `fails` returns true for the number of the call.
+/// Fails if `fails` returns true for the number of the call.
 struct PartImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 3));
   std::function<bool(int)> fails = [](int) { return false; };

@@ -1,5 +1,5 @@
 #pragma once
-// Allocations that fail on demand: operator new, and the memory of tensors on a CPU.
+// Makes allocations fail on demand: operator new, and the memory of tensors on a CPU.
 #include "test.hpp"
 
 #include <c10/core/CPUAllocator.h>
@@ -34,7 +34,7 @@ inline bool frees_a_graph() {
   const int depth = backtrace(frames, 24);
   return std::any_of(frames, frames + depth, frees_nodes);
 }
-/// Counts an allocation. True for the one that is to fail.
+/// Counts an allocation. Returns true for the one that is to fail.
 inline bool fails() {
   if (countdown == 0 || --countdown != 0) return false;
   if (!frees_a_graph()) return true;

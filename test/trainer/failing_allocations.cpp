@@ -1,4 +1,5 @@
-// Each allocation in turn fails: what was begun is undone, or done without it.
+// Tests that each allocation in turn fails. What had begun is undone, or the step is made without
+// it.
 #include "failing.hpp"
 #include "text_net.hpp"
 
@@ -76,7 +77,7 @@ TEST_CASE("allocations: a trainer that cannot be made changes nothing, whichever
   leaves_the_model(AdamW{}, Checkpoint<Full>{}, Precision<BF16>{});
 }
 
-/// Lets the allocation of this number fail after the update, where parameters are gathered again.
+/// Lets the allocation of this number fail after the update, when parameters are gathered again.
 struct FailsAfterUpdate {
   using axis = ikebana::axis::average;
   int failing = 0;

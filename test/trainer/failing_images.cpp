@@ -35,7 +35,7 @@ struct NetImpl : nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// The step that follows `steps` others.
+/// Makes the step that follows `steps` others.
 template <class... Policies>
 void leaves_a_step(int threads, std::int64_t steps, const Policies&... policies) {
   const int before_this = at::get_num_threads();

@@ -1,4 +1,4 @@
-// fit, the loop around the step, and its progress bar on a terminal.
+// Tests fit, the loop around the step, and its progress bar on a terminal.
 #include "test.hpp"
 
 #include <fcntl.h>

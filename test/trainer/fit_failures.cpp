@@ -13,7 +13,8 @@ StateDict without_fit(StateDict state) {
   return state;
 }
 
-/// Each allocation of a step fails in turn: of the first, which makes state, and of the second.
+/// Makes each allocation of a step fail in turn: of the first step, which makes state, and of the
+/// second.
 template <class... Policies>
 void repeats_a_step(std::int64_t steps_before, const Policies&... policies) {
   torch::manual_seed(1);
@@ -26,7 +27,7 @@ void repeats_a_step(std::int64_t steps_before, const Policies&... policies) {
   };
   auto counted = fresh(Accumulate<>{.microbatches = 1});
   const StateDict counted_before = counted.state();
-  std::map<std::int64_t, StateDict> after;  // by the number of microbatches
+  std::map<std::int64_t, StateDict> after;  // the state, by the number of microbatches
   for (std::int64_t n : {1, 2}) {
     counted.restore(counted_before);
     counted.template get<Accumulate<>>().microbatches = n;

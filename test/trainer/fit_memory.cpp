@@ -169,7 +169,7 @@ TEST_CASE("fit: a limit is in force in steps and evaluations, within a smaller M
   using Limits = std::vector<std::int64_t>;
   CHECK(limits == Limits{std::int64_t{1} << 40, std::int64_t{1} << 39, std::int64_t{1} << 38});
   CHECK(allocator.limit() == bridge::CountingAllocatorV2::no_limit);
-  // Those of two threads end in any order.
+  // The limits of two threads end in any order.
   auto first = std::make_unique<ikebana::bridge::SharedMemoryLimit>(1 << 20);
   const ikebana::bridge::SharedMemoryLimit second(1 << 21);
   CHECK(allocator.limit() == 1 << 20);

@@ -1,5 +1,5 @@
 #pragma once
-// A model that runs out of memory if a microbatch has more rows than there is room for.
+// Defines a model that runs out of memory if a microbatch has more rows than there is room for.
 #include "compare.hpp"
 
 namespace test {
@@ -27,7 +27,7 @@ struct RoomNetImpl : torch::nn::Module {
     if (is_training()) mean.mul_(0.9).add_(batch.input.mean(0));
     const at::Tensor noise = torch::dropout(batch.input - mean, 0.2, is_training());
     if (batch.input.size(0) > room) {
-      at::empty({1 << 20}, at::kByte);  // where bytes are counted, the attempt took many
+      at::empty({1 << 20}, at::kByte);  // if bytes are counted, the attempt takes many
       throw ikebana::OutOfMemory("no room for so many rows");
     }
     const at::Tensor y = last(at::relu(first(noise)));

@@ -17,7 +17,7 @@ using verbs::net;
 
 namespace {
 
-/// The losses of validation, from two epochs.
+/// Returns the losses of validation, from two epochs.
 template <class Batches>
 std::vector<double> validated(FitOptions<Batches> options) {
   Classifier trainer(net());
@@ -28,7 +28,7 @@ std::vector<double> validated(FitOptions<Batches> options) {
   return losses;
 }
 
-/// The losses of three steps, whose dropout draws the same numbers in each call.
+/// Returns the losses of three steps, whose dropout draws the same numbers in each call.
 template <class Trainer>
 std::vector<double> losses_of(Trainer& trainer) {
   torch::manual_seed(3);

@@ -1,4 +1,4 @@
-// index_select: the rows of a batch in any order, through every tensor inside.
+// Tests index_select: the rows of a batch in any order, through every tensor inside.
 #include "compare.hpp"
 
 using namespace ikebana;

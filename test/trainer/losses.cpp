@@ -25,7 +25,8 @@ nn::Sequential net(const Last&... last) {
 }
 auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
 
-/// Whole, cut in three, of ragged microbatches, and evaluated in two parts.
+/// Checks a whole batch, one cut in three, one of ragged microbatches, and an evaluation in two
+/// parts.
 template <class Objective, class Rows>
 void check_mean(const nn::Sequential& model, const Objective& values, const Rows& batch,
                 const at::Tensor& expected) {
@@ -225,7 +226,8 @@ nn::Sequential net(const Last&... last) {
 }
 at::Tensor classes(at::IntArrayRef sizes) { return at::ones(sizes, at::kLong); }
 
-/// Empty if a step on `bad` throws E with these words, and one on `good` still works after it.
+/// Returns an empty text if a step on `bad` throws E with these words, and a step on `good` still
+/// works after it.
 template <class E, class Objective, class Rows>
 std::string refused(const Objective& values, const Rows& good, const Rows& bad, const Words& words,
                     const nn::Sequential& model = net()) {

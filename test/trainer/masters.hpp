@@ -1,6 +1,6 @@
 #pragma once
-// A mechanism that moves parameters: master weights in double precision, gathered parameters in
-// FP32. And the same training written by hand.
+// Defines a mechanism that moves parameters: it has master weights in double precision and gathered
+// parameters in FP32. Also trains the same by hand.
 #include "compare.hpp"
 
 namespace test {

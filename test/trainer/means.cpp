@@ -1,5 +1,5 @@
-// A mean that a loss returns: Loss::mean makes a sum of it, and a loss that returns it as its sum
-// warns, once, if that is certain.
+// Tests a mean that a loss returns. Loss::mean makes a sum of it, and a loss that returns it as its
+// sum warns, once, if that is certain.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -120,7 +120,7 @@ TEST_CASE("means: what is or may be a sum does not warn") {
   CHECK(warned([](T y, T t) { return Loss{at::mse_loss(y, t) * t.numel(), t.numel()}; }).empty());
   CHECK(
       warned([](T y, T t) { return Loss{at::mse_loss(y, t, sum) + y.mean(), t.numel()}; }).empty());
-  CHECK(warned([](T y, T t) {  // of one number, whose mean is its sum
+  CHECK(warned([](T y, T t) {  // the mean of one number, which is its sum
           return Loss{at::mse_loss(y.sum(), t.sum()), t.size(0)};
         })
             .empty());

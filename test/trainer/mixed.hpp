@@ -1,7 +1,7 @@
 #pragma once
-// A model with every case that parameters/ must handle: nested units, frozen parameters, a frozen
-// unit, shared and root parameters, one that the loss does not reach, units that are not run,
-// gradients of gradients.
+// Defines a model with every case that parameters/ must handle: nested units, frozen parameters, a
+// frozen unit, shared and root parameters, one that the loss does not reach, units that are not
+// run, gradients of gradients.
 #include "masters.hpp"
 
 namespace test::mixed {

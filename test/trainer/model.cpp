@@ -1,4 +1,4 @@
-// Models in every form that a trainer accepts.
+// Tests models in every form that a trainer accepts.
 #include "test.hpp"
 
 #include "compare.hpp"

@@ -19,7 +19,7 @@ struct TwoImpl : torch::nn::Module {
   torch::nn::Linear embed = register_module("embed", torch::nn::Linear(6, 6));
   Frozen first = register_module("first", Frozen(true)),
          second = register_module("second", Frozen(true));
-  std::vector<std::pair<Call, Call>> calls;  // by microbatch; then they are run
+  std::vector<std::pair<Call, Call>> calls;  // the calls to run, by microbatch
   std::size_t microbatch = 0;
 
   template <class Run>
@@ -48,7 +48,8 @@ Two two() {
   torch::manual_seed(0);
   return Two();
 }
-/// Empty if a step of two microbatches throws a BadModel with these words, and changes nothing.
+/// Returns an empty text if a step of two microbatches throws a BadModel with these words, and
+/// changes nothing.
 std::string refused(Moved& trainer, std::vector<std::pair<Call, Call>> calls, const Words& words) {
   Two model = trainer.model();
   const StateDict before = trainer.state();

@@ -1,5 +1,5 @@
 #pragma once
-// A model of two units, one inside the other, that records when it computes.
+// Defines a model of two units, one inside the other, that records when it computes.
 #include "spy.hpp"
 
 namespace test {
@@ -55,7 +55,7 @@ struct NestImpl : torch::nn::Module {
   torch::nn::Linear first = register_module("first", torch::nn::Linear(3, 5));
   Outer outer = register_module("outer", Outer());
   Noise noise{nullptr};
-  /// Called with a unit's input, and with its output once its hooks are attached.
+  /// It is called with a unit's input, and with its output once its hooks are attached.
   std::function<at::Tensor(at::Tensor)> listen = [](at::Tensor t) { return t; };
   template <class Run>
   ikebana::Loss loss(Run& run, const Rows& batch) {

@@ -1,4 +1,5 @@
-// Null choices: if a step calls all mechanisms, it leaves out those of null choices, and no others.
+// Tests that a step that calls all mechanisms leaves out the mechanisms of null choices, and no
+// others.
 #include "test.hpp"
 
 #include "nest.hpp"

@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-/// The loss of a model that is declared in a header.
+/// Returns the loss of a model that is declared in a header.
 Loss test::ClosedNetImpl::loss(Runner& run, const Pairs& batch) { return by(run, batch); }
 
 namespace test::objective {

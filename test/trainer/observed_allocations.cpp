@@ -1,4 +1,4 @@
-// The heap under Observe<Memory>: a field that is off allocates nothing, and if an allocation of
+// Tests the heap under Observe<Memory>. A field that is off allocates nothing. If an allocation of
 // one that is on fails, the step was made or undone, and nothing listens any more.
 #include <ikebana.hpp>
 

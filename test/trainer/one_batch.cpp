@@ -54,7 +54,7 @@ Net trainer(std::int64_t microbatches = 1) {
   torch::manual_seed(0);
   return Net{FieldsNet(), Accumulate<>{.microbatches = microbatches}};
 }
-/// The parameters after the steps of `f`.
+/// Returns the parameters after the steps of `f`.
 template <class F>
 std::vector<at::Tensor> after(F&& f, std::int64_t microbatches = 1) {
   Net net = trainer(microbatches);

@@ -1,4 +1,4 @@
-// The order in which a step calls its mechanisms, recorded by a spy on every axis.
+// Tests the order in which a step calls its mechanisms, recorded by a spy on every axis.
 #include "test.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Strings words(const std::string& text) {
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};
 }
-/// The first difference of two journals; empty if they are equal.
+/// Returns the first difference of two journals; empty if they are equal.
 std::string difference(const Strings& got, const Strings& expected) {
   for (std::size_t i = 0; i < std::max(got.size(), expected.size()); ++i) {
     std::string a = i < got.size() ? got[i] : "the end",
@@ -70,7 +70,7 @@ const Strings wrapping = {"observe",   "capture",    "shard",     "offload", "ch
                           "precision", "accumulate", "objective", "clip",    "optimizer",
                           "schedule",  "average",    "freeze",    "device",  "layout"};
 
-/// The calls around a unit, outermost first.
+/// Returns the calls around a unit, outermost first.
 std::string onion(bool moves, const std::string& unit, const std::string& inside) {
   auto around = [&](const char* axis) {
     return std::string(axis) + ".around_unit(" + unit + "){ ";
@@ -99,7 +99,7 @@ std::string backward(bool moves) {
          " backward(outer)" + after("outer") + " backward(root)" +
          (moves ? each(reduce_chain, "reduce()") : "");
 }
-/// One step of two microbatches, in the order of step.hpp.
+/// Returns the calls of one step of two microbatches, in the order of step.hpp.
 std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ checkpoint.around_step{ accumulate.around_step{"

@@ -1,4 +1,4 @@
-// An optimizer of one's own that knows nothing of divisors, loss scales and rejected steps.
+// Tests a user's own optimizer that knows nothing of divisors, loss scales and rejected steps.
 #include "test.hpp"
 
 #include "own_momentum.hpp"
@@ -63,7 +63,7 @@ torch::nn::Linear net(at::ScalarType type = at::kFloat) {
   linear->to(type);
   return linear;
 }
-/// The parameters after five steps.
+/// Returns the parameters after five steps.
 template <class... Policies>
 Tensors trained(double scale, const Policies&... policies) {
   auto linear = net();

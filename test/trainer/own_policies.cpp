@@ -1,4 +1,4 @@
-// Policies of a user's own: several that clip, and an axis that the library does not have.
+// Tests a user's own policies: several that clip, and an axis that the library does not have.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -95,7 +95,7 @@ struct Squares {
     return {(run(model, batch.input) - batch.target).square().sum(), batch.input.size(0)};
   }
 };
-/// The gradients of the mean, by autograd alone.
+/// Returns the gradients of the mean, by autograd alone.
 Tensors gradients_by_hand() {
   auto model = linear();
   auto batch = rows();

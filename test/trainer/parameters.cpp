@@ -13,7 +13,7 @@ namespace test::mixed {
 template <class T, class... Ps>
 constexpr bool among = (std::is_same_v<T, Ps> || ...);
 
-/// The parameters of each master.
+/// Returns the parameters of each master.
 std::vector<std::vector<at::Tensor>> groups(Net& model) {
   const auto& o = *model->outer;
   const auto& i = *o.inner;
@@ -26,7 +26,7 @@ std::vector<std::vector<at::Tensor>> groups(Net& model) {
   return {{model->scale}, {fw}, {fb}, {o.lost}, {ow}, {ob}, {iw}, {ib}, {lw}, {lb}};
 }
 
-/// The loop that is equivalent to a trainer with these policies.
+/// Returns the loop that is equivalent to a trainer with these policies.
 template <class... Ps>
 std::vector<at::Tensor> by_hand(Net model, const std::vector<Sample>& data) {
   constexpr bool bf16 = among<Precision<BF16>, Ps...>;

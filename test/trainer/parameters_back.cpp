@@ -1,5 +1,5 @@
-// Parameters that a mechanism moves are restored to their model and saved in the state, and a graph
-// that outlives the trainer cannot use them.
+// Tests that parameters that a mechanism moves are restored to their model and saved in the state,
+// and that a graph that outlives the trainer cannot use them.
 #include "test.hpp"
 
 #include "mixed.hpp"
@@ -65,7 +65,8 @@ TEST_CASE("parameters: a unit whose parameters are released cannot be run by han
     Trainer<Net, AwayKept> trainer(model);
     CHECK(message(model->last) == "");
     trainer.step(sample(1));
-    CHECK(contains(message(model->frozen), "with_full_weights"));  // of before the update
+    CHECK(contains(message(model->frozen), "with_full_weights"));  // the values from before the
+                                                                   // update
     trainer.evaluate(std::vector{sample(1)});
     CHECK(message(model->frozen) == "");
   }

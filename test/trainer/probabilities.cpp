@@ -1,5 +1,5 @@
-// BCEWithLogitsLoss and KLDivLoss: PyTorch's mean and batchmean, whatever their options and
-// microbatches; a target or weight that does not fit is a clear error.
+// Tests BCEWithLogitsLoss and KLDivLoss. They give PyTorch's mean and batchmean, whatever their
+// options and microbatches. A target or weight that does not fit is a clear error.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -26,7 +26,8 @@ torch::nn::Sequential net(bool log_probabilities = false) {
 }
 auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
 
-/// Whole, cut in three, of ragged microbatches, and evaluated in two parts.
+/// Checks a whole batch, one cut in three, one of ragged microbatches, and an evaluation in two
+/// parts.
 template <class Objective, class Rows>
 void check_mean(const Objective& values, const Rows& batch, const at::Tensor& expected) {
   bool log = std::is_same_v<Objective, KLDivLoss>;
@@ -107,7 +108,7 @@ TEST_CASE("objective: a weight per row is refused, since microbatches would not 
     }
 }
 
-/// The warnings of two steps of a model that ends in `last`.
+/// Returns the warnings of two steps of a model that ends in `last`.
 template <class Last, class Objective>
 std::string warned(const Last& last, const Objective& objective, const at::Tensor& target) {
   torch::nn::Sequential model(linear(), last);

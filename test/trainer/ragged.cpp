@@ -1,4 +1,4 @@
-// Ragged: samples of different lengths, cut between samples.
+// Tests ragged: samples of different lengths, cut between samples.
 #include "compare.hpp"
 #include "runner_net.hpp"
 
@@ -20,7 +20,7 @@ TEST_CASE("ragged: of samples, or of values and offsets") {
     CHECK(same_bits(ragged.offsets(), longs({0, 3, 3, 4, 9})));
     CHECK(ragged.lengths() == std::vector<std::int64_t>{3, 0, 1, 5});
   }
-  CHECK(Ragged{{all[0], all[3]}}.size() == 2);  // of two samples
+  CHECK(Ragged{{all[0], all[3]}}.size() == 2);  // it has two samples
   CHECK_FALSE(Ragged().defined());
   CHECK(rows(std::pair(Ragged(), at::ones({3}))) == 3);  // as an undefined tensor
   Ragged own = given;

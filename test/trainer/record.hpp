@@ -25,7 +25,7 @@ struct Journal {
     return all;
   }
 };
-inline thread_local Journal journal;  // of a thread: ranks may be threads
+inline thread_local Journal journal;  // the journal of a thread, because ranks may be threads
 
 /// Records the hooks that every mechanism is asked.
 template <class Axis, class Base>

@@ -1,5 +1,5 @@
 #pragma once
-// Trainers that must refuse their input, at the first step and later.
+// Defines trainers that must refuse their input, at the first step and later.
 #include "compare.hpp"
 
 /// The string that describes what is wrong is empty.

@@ -1,5 +1,5 @@
-// A policy around a step may make it again after an exception: from the state before it, and as one
-// step to whatever observes it.
+// Tests that a policy around a step may make it again after an exception: from the state before it,
+// and as one step to what observes it.
 #include "test.hpp"
 
 #include "compare.hpp"

@@ -1,4 +1,4 @@
-// The contents of a report and of a metric.
+// Tests the contents of a report and of a metric.
 #include "test.hpp"
 
 #include <sstream>

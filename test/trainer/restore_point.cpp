@@ -77,7 +77,7 @@ const at::Tensor& input() {
   static const at::Tensor rows = torch::ones({2, 3});
   return rows;
 }
-/// A step that throws; true if values, memory and generator are as before.
+/// Makes a step that throws. Returns true if values, memory and generator are as before.
 std::string undone(Plain& trainer) {
   Holder& model = trainer.model();
   const auto before = dense(model->buffers());

@@ -99,7 +99,7 @@ TEST_CASE("rules by name: names of parameters that stay in FP32, or that are no 
   WELL(refused(muon, {"Muon", near, "Correct its rule, or write two_dimensional"}));
   WELL(refused(Combined<AdamW, SGD>{.match = matrices_but("blok.*")}, {"Combined", near}));
   WELL(refused(Combined<Muon, SGD>{.first = muon}, {"Muon", near}));
-  // a frozen parameter counts
+  // A frozen parameter counts.
   Trainer frozen{Net(), CrossEntropyLoss{}, Muon{.match = matrices_but("block.*")},
                  Freeze<>{.match = "block.*"}};
   Trainer stored{Net(), CrossEntropyLoss{}, Muon{.match = matrices_but("block.*")},

@@ -61,7 +61,7 @@ struct Gather : Base {
   }
 };
 
-/// `Record<Base>` where Base derives from `Hooks`, for each of the layers.
+/// `Record<Base>` for each of the layers, if Base derives from `Hooks`.
 template <class Hooks, template <class> class Record>
 struct LayerOf {
   template <class Base>

@@ -1,5 +1,6 @@
 #pragma once
-// A model whose training changes all that a step can change, for tests of steps that are undone.
+// Defines a model whose training changes all that a step can change, for tests of steps that are
+// undone.
 #include "test.hpp"
 
 #include <ikebana.hpp>

@@ -35,7 +35,7 @@ void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
   CHECK(test::no_gradients(trainer.model()));
 }
 
-/// The calls of one more step before it commits.
+/// Returns the calls of one more step before it commits.
 template <class Trainer, class Batch>
 std::vector<std::string> asked_before_update(Trainer& trainer, const Batch& batch) {
   journal = {};

@@ -49,7 +49,7 @@ bool has(const std::string& text, const Words& words) {
   return all;
 }
 
-/// The error of the first step of a recipe after `change`, or "".
+/// Returns the error of the first step of a recipe after `change`, or "".
 template <class... Policies>
 std::string first_step(const std::function<void(NetImpl&)>& change, Batch rows = batch()) {
   Net model;
@@ -61,7 +61,7 @@ std::string first_step(const std::function<void(NetImpl&)>& change, Batch rows =
     trainer.with_full_weights([&](Net& whole) { CHECK(same_bits(whole->parameters(), before)); });
   return error;
 }
-/// Under policies that store parameters and graphs in different ways.
+/// Checks under policies that store parameters and graphs in different ways.
 template <class Check>
 void each_recipe(const Check& check) {
   check([](auto change, Batch rows = batch()) { return first_step<>(change, rows); });
@@ -111,7 +111,7 @@ TEST_CASE("untrained: what is frozen, declared, or of the batch is no error") {
   CHECK(told<BadValue>([] { not_trained({}); }, {"undefined"}) == "");
 }
 
-/// A gradient penalty: a leaf that the forward makes.
+/// Computes a gradient penalty, whose input is a leaf that the forward makes.
 at::Tensor penalty(const at::Tensor& y) {
   const at::Tensor point = y.detach().clone().requires_grad_();
   const at::Tensor more = torch::ones({3}, torch::requires_grad()),

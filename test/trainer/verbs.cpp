@@ -85,7 +85,7 @@ class Shared {
  private:
   at::Tensor rows_ = at::zeros({}, at::kLong);
 };
-struct Derived : Added {  // whose fields are not seen
+struct Derived : Added {  // its own fields are not seen
   int calls[2] = {};
   void reset() { rows = at::zeros({}, at::kLong), more = {rows.clone()}; }
 };

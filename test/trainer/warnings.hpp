@@ -1,5 +1,5 @@
 #pragma once
-// The warnings that LibTorch is given.
+// Defines the warnings that LibTorch is given.
 #include <torch/torch.h>
 
 #include <string>

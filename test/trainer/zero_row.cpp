@@ -1,4 +1,4 @@
-// One row of zeros in the shapes of a batch, and batches without rows.
+// Tests one row of zeros in the shapes of a batch, and batches without rows.
 #include "test.hpp"
 
 #include <ikebana/batch.hpp>
@@ -12,7 +12,8 @@ struct Mixed {
   at::Tensor input, shared, absent;
   Ragged tokens;
   std::vector<std::string> titles;
-  std::vector<std::int64_t> sizes;  // of another length: of all rows
+  std::vector<std::int64_t> sizes;  // a list of another length than the batch, which belongs to all
+                                    // rows
   std::map<std::string, at::Tensor> more;
   int number = 5;
 };

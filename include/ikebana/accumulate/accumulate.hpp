@@ -1,5 +1,5 @@
 #pragma once
-// Accumulate<N>: gradient accumulation.
+// Defines Accumulate<N>: gradient accumulation.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -15,7 +15,7 @@ struct Accumulate {};
 /// Accumulate with the number of microbatches as a value.
 template <>
 struct Accumulate<Dynamic> {
-  std::int64_t microbatches = 0;  ///< of each batch, 1 or more
+  std::int64_t microbatches = 0;  ///< the number for each batch, 1 or more
 };
 Accumulate(std::int64_t) -> Accumulate<Dynamic>;  // Accumulate{8}
 

@@ -90,12 +90,13 @@ struct Mechanism<Accumulate<Max>> : AccumulateHooks {
                 .microbatches;
   }
 
-  /// The most bytes that a step may have in use; 0: no limit.
+  /// Returns the most bytes that a step may have in use; 0: no limit.
   std::int64_t memory_limit() const { return values.limit; }
-  /// Microbatches of each batch of the next step, and parts of each batch of an evaluation.
+  /// Returns the number of microbatches of each batch of the next step, which is the number of
+  /// parts of each batch of an evaluation.
   std::int64_t microbatches() const { return plan_.microbatches; }
   std::int64_t evaluation_parts() const { return plan_.evaluated; }
-  /// The last changes of these numbers, at most 256, and the number of all changes.
+  /// Returns the last changes of these numbers, at most 256, and the number of all changes.
   const std::vector<FitChange>& history() const { return history_.changes(); }
   std::int64_t changes() const { return history_.count(); }
   /// Steps that were undone within ten steps after another undone step.

@@ -6,7 +6,8 @@
 
 namespace ikebana::detail {
 
-/// A number that grows when a tensor of the batch, or of a range of batches, is changed in place.
+/// Returns a number that grows when a tensor of the batch, or of a range of batches, is changed in
+/// place.
 template <class Batch>
 std::uint64_t sum_of_versions(const Batch& batch) {
   std::uint64_t sum = 0;
@@ -37,7 +38,7 @@ class Repeats {
 /// The numbers that a rank knows of an attempt that was undone. `most_of` returns the largest of
 /// all ranks.
 struct FailedAttempt {
-  std::int64_t microbatches = 0;  ///< of each batch
+  std::int64_t microbatches = 0;  ///< the number for each batch
   std::int64_t parts = 0;         ///< the most that its largest batch can have
   std::int64_t changed = 0;       ///< 1: the loss has changed the batch in place
 };
@@ -68,14 +69,14 @@ FailedAttempt most_of(RankGroup& group, const char* call, const FailedAttempt& o
 struct Tried {
   const char* what;         ///< "step" or "evaluate"
   std::int64_t step;        ///< steps before it
-  std::uint64_t versions;   ///< of the batch
+  std::uint64_t versions;   ///< the sum of the batch's versions
   std::string counts = {};  ///< "1, 2, 4"
 
   void add(std::int64_t microbatches);
 };
 
-/// Throws the error of the last attempt, followed by `why`: a RankFailed on a rank that only heard
-/// of it, else an `Own`.
+/// Throws the error of the last attempt, followed by `why`: a RankFailed on a rank to which it was
+/// only reported, or else an `Own`.
 template <class Own>
 [[noreturn]] void throw_failed(const std::exception_ptr& error, const std::string& why) {
   try {

@@ -1,5 +1,6 @@
 #pragma once
-// The plan of Accumulate<Fit<>>: bytes in use, the number of microbatches, and when it tries fewer.
+// Defines the plan of Accumulate<Fit<>>: bytes in use, the number of microbatches, and when it
+// tries fewer.
 #include <cstdint>
 #include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/shared_memory_limit.hpp>
@@ -18,12 +19,13 @@ class FitMemory {
   std::int64_t now() const { return counter_ ? counter_->now() : 0; }
   /// Begins an attempt.
   void begin();
-  /// Bytes in use before the attempt, and at its peak beyond these.
+  /// Returns the bytes in use before the attempt. `used` returns the bytes beyond these at its
+  /// peak.
   std::int64_t base() const { return base_; }
   std::int64_t used() const;
   /// Ends an attempt that ran out of memory and was undone: as many bytes are in use as before it.
   void end_failed();
-  /// The most bytes that may be in use.
+  /// Returns the most bytes that may be in use.
   std::int64_t bound(std::int64_t limit) const;
 
  private:
@@ -42,9 +44,11 @@ namespace ikebana {
 struct FitChange {
   std::int64_t step = 0;       ///< steps before the one for which it changed
   std::int64_t from = 0;       ///< microbatches of a batch before the change
-  std::int64_t to = 0;         ///< and after it: more because memory ran out, fewer as a try
+  std::int64_t to = 0;         ///< the number afterwards: more because memory ran out, or fewer as
+                               ///< a try
   std::int64_t bytes = 0;      ///< the most bytes in use, beyond the bytes before; 0: not known
-  bool in_evaluation = false;  ///< true if the number of evaluations changed, which is separate
+  bool in_evaluation = false;  ///< true if the number of evaluations changed, which is a separate
+                               ///< number
 };
 
 namespace detail {
@@ -53,7 +57,7 @@ namespace detail {
 /// microbatches are tried; each failed try doubles this number of steps. Everything except
 /// `failed_base` is part of a saved state.
 struct FitPlan {
-  std::int64_t microbatches = 1;  ///< of each batch of a step
+  std::int64_t microbatches = 1;  ///< the number for each batch of a step
   std::int64_t evaluated = 1;     ///< parts of each batch of an evaluation
   std::int64_t quiet = 0;         ///< steps since the last change, or since fewer were ruled out
   std::int64_t failures = 0;      ///< tries of fewer that failed, one after the other
@@ -67,10 +71,11 @@ struct FitPlan {
   /// The most `failures`: a saved state has this number, and `quiet` is shifted by it.
   static constexpr std::int64_t most_failures = 20;
 
-  /// True if enough quiet steps have passed: `steps`, doubled by each failed try. Never for 0.
+  /// Returns true if enough quiet steps have passed: `steps`, doubled by each failed try. Returns
+  /// false for 0.
   bool may_shrink(std::int64_t steps) const { return microbatches > 1 && has_passed(steps); }
-  /// True if a step with half as many microbatches, whose activations are twice as large, should
-  /// fit: `base` bytes are in use before it, and at most `limit` may be in use.
+  /// Returns true if a step with half as many microbatches, whose activations are twice as large,
+  /// should fit: `base` bytes are in use before it, and at most `limit` may be in use.
   bool should_fit(std::int64_t base, std::int64_t limit) const;
   void shrink() noexcept;
   /// Counts quiet steps from 0 again, since fewer microbatches would not fit.
@@ -90,8 +95,8 @@ class FitHistory {
 
   FitHistory() { changes_.reserve(most); }
   void add(const FitChange& change) noexcept;
-  /// Adds a step that was undone and repeated. True if another one was undone within the ten steps
-  /// before.
+  /// Adds a step that was undone and repeated. Returns true if another one was undone within the
+  /// ten steps before.
   bool add_undone(std::int64_t step) noexcept;
   const std::vector<FitChange>& changes() const { return changes_; }
   std::int64_t count() const { return count_; }

@@ -1,5 +1,5 @@
 #pragma once
-// The text about memory that follows the error of a step that ran out of it.
+// Defines the text about memory that follows the error of a step that ran out of it.
 #include <ikebana/advice/trainer_view.hpp>
 
 namespace ikebana::detail {
@@ -10,17 +10,18 @@ using Explain = std::string (*)(const TrainerView& trainer, const BatchView& bat
                                 const std::function<void()>& step);
 inline Explain explanation = nullptr;
 
-/// The memory that this rank holds between steps, by kind and by unit, as lines that follow an
-/// error.
+/// Returns the memory that this rank holds between steps, by kind and by unit, as lines that follow
+/// an error.
 std::string held_memory(const TrainerView& trainer);
 
-/// The lines that follow an error of memory: what the step takes, if the program has the
-/// explanation; otherwise what is held, and how to get the explanation. With `failed`, the step is
-/// the last failed one of several attempts that a policy made.
+/// Returns the lines that follow an error of memory. They say what the step takes, if the program
+/// has the explanation. Otherwise they say what is held, and how to get the explanation. With
+/// `failed`, the step is the last failed one of several attempts that a policy made.
 std::string memory_of_step(const TrainerView& trainer, const BatchView& batch, bool failed,
                            const std::function<void()>& step);
 
-/// The explanation of a step, for `explain_peak`. Throws Error if the program has no explanation.
+/// Returns the explanation of a step, for `explain_peak`. Throws Error if the program has no
+/// explanation.
 std::string explained_peak(const TrainerView& trainer, const BatchView& batch,
                            const std::function<void()>& step);
 

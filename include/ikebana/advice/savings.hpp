@@ -13,27 +13,31 @@ struct UnitRun {
 
 /// Facts about a step and its recipe that the estimate does not have.
 struct StepFacts {
-  std::array<std::int64_t, 4> peaks{};  ///< of each phase
-  std::int64_t held = 0;                ///< between steps, with the optimizer's state
-  std::int64_t after_backward = 0;      ///< with all gradients
-  std::vector<UnitRun> unit_runs = {};  ///< in the order of forward
+  std::array<std::int64_t, 4> peaks{};  ///< the peak of each phase
+  std::int64_t held = 0;                ///< the bytes held between steps, with the optimizer's
+                                        ///< state
+  std::int64_t after_backward = 0;      ///< the bytes with all gradients
+  std::vector<UnitRun> unit_runs = {};  ///< the runs of units, in the order of forward
   std::int64_t microbatches = 1;
-  std::int64_t rows = 0;             ///< of the batch
-  bool ran_units = false;            ///< and the recipe has no policy on checkpoint
+  std::int64_t rows = 0;             ///< the number of rows of the batch
+  bool ran_units = false;            ///< whether units ran, and the recipe has no policy on
+                                     ///< checkpoint
   bool counts_microbatches = false;  ///< the recipe has Accumulate<N> or none, and takes one batch
-  bool is_adamw = false;             ///< whose state counts as memory here
-  bool masters_in_files =
-      false;  ///< with gradients and the optimizer's state, so that they take no memory
+  bool is_adamw = false;             ///< whether the optimizer is AdamW whose state counts as
+                                     ///< memory here
+  bool masters_in_files = false;  ///< whether they are in files, with gradients and the optimizer's
+                                  ///< state, so that they take no memory
   std::int64_t gathered =
       0;  ///< bytes of gathered parameters that are not held between steps, at most
   std::int64_t state_in_8_bits =
       0;  ///< bytes of AdamW8bit's state for the parameters that this rank updates
   std::int64_t stored = 0;         ///< bytes of the parameters that this rank stores
   std::int64_t parts = 1;          ///< number of parts into which ranks cut the parameters
-  std::int64_t ranks_of_fsdp = 0;  ///< on which the recipe could have Shard<FSDP>; else 0
+  std::int64_t ranks_of_fsdp = 0;  ///< the number of ranks on which the recipe could have
+                                   ///< Shard<FSDP>, or else 0
 };
 
-/// The bytes of AdamW8bit's state of a parameter, with its default values.
+/// Returns the bytes of AdamW8bit's state of a parameter, with its default values.
 std::int64_t state_in_8_bits(std::int64_t elements);
 
 struct Saving {
@@ -53,14 +57,14 @@ class Savings {
  private:
   std::int64_t of_passes() const { return std::max(facts_.peaks[1], facts_.peaks[2]); }
   std::int64_t of_update() const { return std::max(facts_.peaks[0], facts_.peaks[3]); }
-  /// The least possible peak: at the end of backward all gradients are in use, and so are the last
-  /// units.
+  /// Returns the least possible peak. At the end of backward all gradients are in use, and so are
+  /// the last units.
   std::int64_t least() const;
 
-  /// Units keep their inputs, and one is recomputed at a time. Then the units before it hold their
-  /// inputs, and the units after it their gradients.
+  /// Returns the peak if units keep their inputs, and one is recomputed at a time. The units before
+  /// it hold their inputs, and the units after it their gradients.
   std::int64_t with_full() const;
-  /// The rows of the largest microbatch, if there were `times` as many microbatches as now.
+  /// Returns the rows of the largest microbatch, if there were `times` as many microbatches as now.
   std::int64_t largest_part(std::int64_t times) const;
   /// Each pass works on about half the rows. The gradients of a unit that it computes are as large
   /// as before, and the whole gradients of the former passes are in use.
@@ -76,7 +80,7 @@ class Savings {
   const StepFacts& facts_;
 };
 
-/// The text of an error: the estimate, and the policies that would save memory.
+/// Returns the text of an error: the estimate, and the policies that would save memory.
 std::string memory_text(const Estimate& estimate, const StepFacts& facts);
 
 }  // namespace ikebana::detail

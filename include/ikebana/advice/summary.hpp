@@ -32,8 +32,8 @@ struct MemoryMarks {
   void mark(Phase phase, std::size_t unit);
 };
 
-/// The bytes of the gradients of each unit's parameters. Several may share a storage, such as a
-/// bucket.
+/// Returns the bytes of the gradients of each unit's parameters. Several may share a storage, such
+/// as a bucket.
 std::vector<std::int64_t> gradient_bytes(const Masters& masters, const StepGradients& gradients,
                                          std::size_t units);
 

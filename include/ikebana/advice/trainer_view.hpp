@@ -1,6 +1,6 @@
 #pragma once
-// A view of a trainer without its type, so that code about its memory is compiled once for all
-// recipes.
+// Defines a view of a trainer without its type, so that code about its memory is compiled once for
+// all recipes.
 #include <functional>
 #include <ikebana/advice/savings.hpp>
 #include <ikebana/batch/kinds.hpp>
@@ -17,7 +17,7 @@ struct RecipeFacts {
   bool offloads = false;  ///< the recipe has a policy on offload
   bool offloads_masters =
       false;  ///< parameters, gradients and the optimizer's state are stored elsewhere
-  bool offloads_to_file = false;  ///< on a disk
+  bool offloads_to_file = false;  ///< whether the files are on a disk
   bool checkpoints = false;
   bool is_adamw = false;
   bool can_count_microbatches = false;  ///< Accumulate<N> or none, and not InBackward
@@ -36,7 +36,7 @@ struct TrainerView {
   RecipeFacts recipe;
   std::string optimizer = {};  ///< its name
   std::int64_t rank = 0, ranks = 1;
-  std::function<void(Archive&)> state = {};       ///< of all that is saved
+  std::function<void(Archive&)> state = {};       ///< visits all state that is saved
   std::function<std::string()> signature = {};    ///< the values of the policies
   std::function<std::int64_t()> gathered = {};    ///< null if parameters stay in place
   std::function<void(Report&)> end_offload = {};  ///< null if nothing is offloaded

@@ -1,6 +1,6 @@
 #pragma once
-// A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
-// makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
+// Defines a trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file
+// that makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/grammar/refuse_batch.hpp>
 #include <ikebana/trainer.hpp>
@@ -48,8 +48,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   AnyTrainer(Trainer<Model, Policies...> trainer)
       : methods_(std::make_unique<Implementation<Model, Policies...>>(std::move(trainer))) {}
 
-  /// One update from one batch, which is cut into the recipe's microbatches, or from a range of
-  /// batches, each of which is one microbatch: what is one batch is as for Trainer::step.
+  /// Makes one update from one batch, which is cut into the recipe's microbatches, or from a range
+  /// of batches, each of which is one microbatch. What counts as one batch is as for Trainer::step.
   Report step(const Batch& batch) { return methods().step(batch); }
   Report step(const std::vector<detail::given_microbatch<Batch>>& batches) {
     return methods().step(detail::microbatches<Batch>(batches));
@@ -80,15 +80,16 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     return methods().join_step(like);
   }
 
-  /// The mean loss and the metrics over all batches of a loader, as Trainer::evaluate.
+  /// Returns the mean loss and the metrics over all batches of a loader, as Trainer::evaluate does.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     std::vector<Metric<Batch>> list;
     (detail::append(list, std::move(metrics)), ...);
     return methods().evaluate(BatchSource<Batch>(loader), list);
   }
-  /// The model's result for a batch, as Trainer::predict; for its input alone, if its target is
-  /// undefined. Throws BadModel for a recipe whose model does not give one tensor.
+  /// Returns the model's result for a batch, as Trainer::predict does. If the batch's target is
+  /// undefined, it is the result for its input alone. Throws BadModel for a recipe whose model does
+  /// not give one tensor.
   at::Tensor predict(const Batch& batch) { return methods().predict(batch); }
   /// Computes batch norm's statistics for the weights that are evaluated, as Trainer::update_bn.
   template <class Loader>
@@ -117,9 +118,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   std::string describe() { return methods().describe(); }
   /// Steps so far, including skipped ones.
   std::int64_t steps() const { return methods().steps(); }
-  /// The number of ranks that train the model; 1 without `Shard`.
+  /// Returns the number of ranks that train the model; 1 without `Shard`.
   std::int64_t world_size() const { return methods().world_size(); }
-  /// The index of this rank among them, from 0.
+  /// Returns the index of this rank among them, from 0.
   std::int64_t rank() const { return methods().rank(); }
   /// Tells the other ranks of the present exception, as Trainer::report_exception.
   void report_exception() noexcept { methods().report_exception(); }
@@ -128,7 +129,8 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
   /// Returns the wish of all ranks at once, as Trainer::agree_to_stop_now. All ranks call it.
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
-  /// The model, which the trainer still holds: while it trains, its parameters may lie elsewhere.
+  /// Returns the model, which the trainer still holds. While it trains, its parameters may lie
+  /// elsewhere.
   Handle model() { return methods().model(); }
   /// Says where the batch of the next step lies in the data, for its report.
   void set_position(std::optional<BatchPosition> at) { methods().set_position(at); }
@@ -139,7 +141,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// Calls `use`, which may write other weights into the model, as Trainer::replace_weights.
   void replace_weights(const UseModel& use) { methods().replace_weights(use); }
 
-  /// The fields of a policy that the recipe names; null if it does not name it.
+  /// Returns the fields of a policy that the recipe names; null if it does not name it.
   template <class Policy>
   Policy* get_if() {
     return static_cast<Policy*>(methods().find(typeid(Policy)));

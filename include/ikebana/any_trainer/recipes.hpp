@@ -1,5 +1,5 @@
 #pragma once
-// Recipes that are chosen by name at run time.
+// Defines recipes that are chosen by name at run time.
 #include <ikebana/any_trainer/any_trainer.hpp>
 #include <map>
 
@@ -29,7 +29,7 @@ class Recipes {
     for (const auto& one : names()) known += (known.empty() ? "" : ", ") + one;
     throw BadValue("recipes: there is no `" + name + "`. Name one of: " + known + ".");
   }
-  /// The names that were added, in alphabetical order.
+  /// Returns the names that were added, in alphabetical order.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& [name, factory] : factories_) all.push_back(name);

@@ -1,5 +1,5 @@
 #pragma once
-// Moving averages of tensors, updated in place.
+// Defines moving averages of tensors, which are updated in place.
 #include <array>
 #include <ikebana/hooks.hpp>
 
@@ -10,13 +10,14 @@ namespace ikebana::detail {
 /// are made before the update.
 struct AverageFlags {
   bool on_host = true, is_first = true, is_rejected = false;
-  double weight = 1;  ///< of the new value
+  double weight = 1;  ///< the weight of the new value
   /// These are defined if on_host is false; `updates_on_device` is the number of updates, 0 or 1.
   at::Tensor rejected_on_device, weight_on_device, updates_on_device;
 
   AverageFlags() = default;
   /// `updates` is the number of averages so far. `weight_of` maps this number, a double or a tensor
-  /// of one element, to the weight of the next value. `first_copies`: the first weight is 1.
+  /// of one element, to the weight of the next value. If `first_copies` is true, the first weight
+  /// is 1.
   template <class WeightOf>
   AverageFlags(const at::Tensor& found_inf, const at::Tensor& updates, bool first_copies,
                const WeightOf& weight_of) {
@@ -33,16 +34,17 @@ struct AverageFlags {
       updates_on_device = rejected_on_device.logical_not().to(at::kLong);
     }
   }
-  /// The flags of a step that takes no average.
+  /// Returns the flags of a step that takes no average.
   static AverageFlags none();
   void count(at::Tensor& updates) const noexcept;
 };
 
-/// True for 16-bit values, whose average is FP32: in 16 bits a small weight would round away.
+/// Returns true for 16-bit values, whose average is FP32: in 16 bits a small weight would round
+/// away.
 bool average_is_wide(const at::Tensor& value);
-/// Memory for the average of a value.
+/// Allocates memory for the average of a value.
 at::Tensor average_like(const at::Tensor& value);
-/// Tensors of these shapes that share memory, to be used one after the other.
+/// Returns tensors of these shapes that share memory, to be used one after the other.
 Tensors shared_like(const Tensors& all);
 
 /// Averages that are updated together, with the values that they average.
@@ -127,8 +129,8 @@ class Averages {
   const Tensors& all() const { return averages_; }
   bool any() const noexcept;
   void resize(std::size_t n) { averages_.resize(n), values_.resize(n), placed_.resize(n); }
-  /// False for a sparse tensor, and for a tensor whose elements share memory, such as an expanded
-  /// one.
+  /// Returns false for a sparse tensor, and for a tensor whose elements share memory, such as an
+  /// expanded one.
   static bool can_average(const at::Tensor& value);
   /// Averages `value` as tensor `i` from now on. A new average starts as a copy of it.
   void add(std::size_t i, const at::Tensor& value);
@@ -158,8 +160,8 @@ class Averages {
   void exchange(Tensors& scratch, bool back) noexcept;
   /// Makes the present values the averages. Is called between the two calls of an exchange.
   void take_values();
-  /// Scratch of an exchange: as much as the largest tensor of each dtype and device, and as much as
-  /// all 16-bit values.
+  /// Returns the scratch memory of an exchange: as much as the largest tensor of each dtype and
+  /// device, and as much as all 16-bit values.
   Tensors scratch();
 
   /// In a state, averages have the names of the model's tensors (`Archive::evaluated`), 16-bit ones
@@ -197,9 +199,10 @@ class Averages {
   Tensors averages_, values_, placed_;
   std::vector<AverageWindow> lerped_, copied_,
       wide_;                       // defined averages, by the way they are updated
-  std::int64_t window_bytes_ = 0;  // for which these were made; 0: one window holds all
+  std::int64_t window_bytes_ = 0;  // the size for which these were made; 0: one window holds all
   DeviceUpdate on_device_;
-  std::vector<at::ScalarType> types_;  // of the values, at the time when they were sorted
+  std::vector<at::ScalarType> types_;  // the dtypes of the values, at the time when they were
+                                       // sorted
   std::vector<std::size_t> made_;      // averages that were made since the last update
   bool is_sorted_ = false;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// EMA of the weights.
+// Defines EMA of the weights.
 #include <ikebana/average/weight_average.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// SWA: the equal average of weights.
+// Defines SWA, the equal average of weights.
 #include <ikebana/average/weight_average.hpp>
 
 namespace ikebana {
@@ -37,8 +37,8 @@ struct Mechanism<SWA> : detail::WeightAverage<SWA> {
 
  private:
   void check() const;
-  /// True if the present step ends with an average. A step that only measures memory always does,
-  /// since it measures the most that a step needs.
+  /// Returns true if the present step ends with an average. For a step that only measures memory
+  /// this is always so, because it measures the most that a step needs.
   bool is_due() const;
 
   std::int64_t steps_ = 0;  // including the skipped ones

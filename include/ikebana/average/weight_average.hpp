@@ -1,5 +1,5 @@
 #pragma once
-// The base of policies that average the weights: EMA and SWA.
+// Defines the base of the policies that average the weights: EMA and SWA.
 #include <ikebana/average/averages.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <string>
@@ -94,10 +94,10 @@ class WeightAverage : public AverageHooks {
     updates_.zero_();
     flags_ = buffer_flags_ = {};
   }
-  /// The average of each of the trainer's masters. Undefined if no update has included the master,
-  /// which then is its own average.
+  /// Returns the average of each of the trainer's masters. It is undefined if no update has
+  /// included the master, which then is its own average.
   const Tensors& averages() const { return weights_.all(); }
-  /// The number of updates that were averaged. Waits for the device.
+  /// Returns the number of updates that were averaged. Waits for the device.
   std::int64_t n_averaged() const { return updates_.template item<std::int64_t>(); }
 
   void state(Archive& archive, const Masters& masters) {
@@ -105,7 +105,8 @@ class WeightAverage : public AverageHooks {
     weights_.state(archive, masters);
     if (archive.saving() && !evaluates_buffers()) return;
     buffers_.state(archive, named_buffers());
-    for (const std::string& name : later_names(model_->named_buffers()))  // in older states
+    for (const std::string& name : later_names(model_->named_buffers()))  // the names in older
+                                                                          // states
       archive.ignore(name + ".average");
     if (archive.loading()) has_statistics_ = !values.use_buffers && buffers_.any();
   }

@@ -92,8 +92,8 @@ inline constexpr bool has_input_and_target = requires(const Batch& batch) {
   joined(target_of(batch));
 };
 
-/// The number of fields of a struct that hold tensors. For other types 0, because a tuple, a map
-/// and a list are checked in their own way.
+/// Returns the number of fields of a struct that hold tensors. For other types 0, because a tuple,
+/// a map and a list are checked in their own way.
 template <class Batch>
 consteval std::size_t fields_with_tensors() {
   if constexpr (Fields<Batch> && !HasElement<Batch, 0> && !Map<const Batch> &&

@@ -1,5 +1,5 @@
 #pragma once
-// Ragged: samples of different lengths, as a batch or as a field of one.
+// Defines Ragged: samples of different lengths, as a batch or as a field of one.
 #include <ikebana/detail/torch.hpp>
 #include <string>
 #include <vector>
@@ -29,11 +29,11 @@ class Ragged {
 
   /// Returns false for a Ragged that was made without samples.
   bool defined() const { return !host_.empty(); }
-  /// The number of samples.
+  /// Returns the number of samples.
   std::int64_t size() const { return defined() ? std::ssize(host_) - 1 : 0; }
-  /// The rows of all samples.
+  /// Returns the rows of all samples.
   const at::Tensor& values() const { return values_; }
-  /// n + 1 positions in `values()`, Long, on its device; the first is 0.
+  /// Returns n + 1 positions in `values()`, Long, on its device. The first is 0.
   const at::Tensor& offsets() const { return offsets_; }
   /// Returns the number of rows of each sample. Does not wait for a device.
   std::vector<std::int64_t> lengths() const;
@@ -49,7 +49,7 @@ class Ragged {
   /// for the device of `index`. Throws BadBatch for a sample that does not exist.
   Ragged index_select(const at::Tensor& index) const;
 
-  /// For code that visits the tensors inside a value.
+  /// Code that visits the tensors inside a value calls it.
   template <class Self, class F>
   static void each_part(Self& self, F&& f) {
     f(self.values_, [] { return std::string("values"); });

@@ -21,7 +21,7 @@ concept HostList = (Range<T> && !requires { typename T::key_type; } && !may_hold
                    std::is_same_v<std::remove_cv_t<T>, std::vector<bool>>;
 
 /// Calls `f(field, dim)` for every tensor, Ragged and list of a batch, with the dimension of its
-/// rows: that of the innermost part with a `batch_dim`, else `outer`.
+/// rows, which is that of the innermost part with a `batch_dim`, or else `outer`.
 template <std::int64_t outer, class T, class F>
 void for_each_field(T& value, F& f) {
   using Bare = std::remove_const_t<T>;

@@ -7,15 +7,15 @@
 
 namespace ikebana::bridge {
 
-/// True for devices with streams and events, whose allocator keeps memory for the streams that use
-/// it.
+/// Returns true for devices with streams and events, whose allocator keeps memory for the streams
+/// that use it.
 bool has_copy_streams(c10::Device device);
 
 /// The kinds of copies, each with a stream of its own.
 enum class CopyStream { Batches, ToHost, ToDevice };
 
-/// The stream of this process for copies of this kind to or from `device`, which has an index. Made
-/// at the first call.
+/// Returns the stream of this process for copies of this kind to or from `device`, which has an
+/// index. The first call makes the stream.
 c10::Stream copy_stream(c10::Device device, CopyStream what);
 
 /// The copies of one batch. Work that the current stream of the device is given after `finish` sees
@@ -27,7 +27,7 @@ class CopyToDevice {
       : copies_(copy_stream(device, CopyStream::Batches)),
         computes_(c10::impl::VirtualGuardImpl(device.type()).getStream(device)) {}
 
-  /// A copy of `t` on the device. If the memory of `t` is pinned, it is read later.
+  /// Returns a copy of `t` on the device. If the memory of `t` is pinned, it is read later.
   at::Tensor operator()(const at::Tensor& t);
   void finish();
 

@@ -54,12 +54,12 @@ class AllocationObserverV2 {
   /// `in_use` includes these bytes. If several threads allocate at once, it is the number when
   /// these were counted.
   virtual void allocated(const void* data, int64_t bytes, int64_t in_use) noexcept = 0;
-  /// Called before the memory is freed, so that no other block has its address yet.
+  /// It is called before the memory is freed, so that no other block has its address yet.
   virtual void freed(const void* data, int64_t bytes) noexcept = 0;
-  /// Called for an allocation beyond the limit, or that the system refused. Nothing was counted.
+  /// Is called for an allocation beyond the limit, or that the system refused. Nothing was counted.
   virtual void refused(int64_t bytes, int64_t limit) noexcept = 0;
-  /// Called by code that knows the use of the block at this address, such as `parameter` of the
-  /// unit `block0`.
+  /// It is called by code that knows the use of the block at this address, such as `parameter` of
+  /// the unit `block0`.
   virtual void described(const void* data, const char* kind, const char* unit) noexcept = 0;
 
  private:
@@ -84,8 +84,8 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
   int64_t set_limit(int64_t bytes) noexcept { return limit_.exchange(bytes); }
   int64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
-  /// `observer` hears every call from now on, until it is removed. Without observers, an allocation
-  /// and a free cost one load more.
+  /// Reports every call to `observer` from now on, until it is removed. Without observers, an
+  /// allocation and a free cost one load more.
   void add(AllocationObserverV2& observer);
   /// Returns when no thread calls it any more.
   void remove(AllocationObserverV2& observer) noexcept;
@@ -100,9 +100,9 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
     auto* one = first_observer_.load(std::memory_order_relaxed);
     for (; one != nullptr; one = one->next_) f(*one);
   }
-  /// The allocator to which it forwards. `replace_underlying` may put another one below at any
-  /// time, since each block records how it is freed; it returns false if the allocator is no longer
-  /// `expected`.
+  /// Returns the allocator to which it forwards. `replace_underlying` may put another one below at
+  /// any time, since each block records how it is freed; it returns false if the allocator is no
+  /// longer `expected`.
   c10::Allocator& underlying() const noexcept { return *underlying_.load(); }
   bool replace_underlying(c10::Allocator& expected, c10::Allocator& other) noexcept;
 
@@ -111,8 +111,8 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
 
   int64_t now() override { return bytes_.load(std::memory_order_relaxed); }
 
-  /// The CPU's allocator if it is a CountingAllocatorV2, of this or another library; otherwise
-  /// null.
+  /// Returns the CPU's allocator if it is a CountingAllocatorV2, of this or another library;
+  /// otherwise null.
   static CountingAllocatorV2* installed() noexcept;
 
   /// Installs a counting allocator unless there is one; returns the one that is installed.

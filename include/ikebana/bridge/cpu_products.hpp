@@ -30,7 +30,7 @@ class HalfProducts {
         on_cpu_(device.is_cpu()),
         has_instructions_(!on_cpu_ || bridge::has_native_products(type)) {}
 
-  /// True if products are computed in FP32.
+  /// Returns true if products are computed in FP32.
   bool in_fp32(CPUProducts wanted) const;
   /// Call it before computing. If products should be computed in FP32 and cannot, throws BadValue
   /// if FP32 was asked for, and otherwise warns once.

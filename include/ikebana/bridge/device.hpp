@@ -6,8 +6,8 @@
 
 namespace ikebana::bridge {
 
-/// `device` with its index; without one, the calling thread's current device of that type. Costs a
-/// look-up.
+/// Returns `device` with its index. If it has none, the index is the calling thread's current
+/// device of that type. Costs a look-up.
 c10::Device with_index(c10::Device device);
 
 /// Waits until the device has computed everything.

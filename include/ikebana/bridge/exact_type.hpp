@@ -7,8 +7,9 @@
 
 namespace ikebana::bridge {
 
-/// True if `object` is exactly a T, also one that another library made. T's name carries a version,
-/// which changes whenever T's layout or virtual functions change, so that two versions never mix.
+/// Returns true if `object` is exactly a T, also one that another library made. T's name carries a
+/// version, which changes whenever T's layout or virtual functions change, so that two versions
+/// never mix.
 template <class T, class Base>
 bool is_exactly(const Base& object) noexcept {
   return std::strcmp(typeid(object).name(), typeid(T).name()) == 0;

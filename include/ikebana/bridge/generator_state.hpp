@@ -1,5 +1,5 @@
 #pragma once
-// The state of a default random number generator, and its position in its sequence.
+// Defines the state of a default random number generator, and its position in its sequence.
 
 #include <ikebana/detail/torch.hpp>
 #include <memory>
@@ -14,8 +14,9 @@ struct GeneratorPosition {
   friend bool operator==(const GeneratorPosition&, const GeneratorPosition&) = default;
 };
 
-/// Held while a default generator is set back, and while an operator's draw is compared with
-/// another: no thread may set the generator between the positions before and after the draw.
+/// Returns the mutex that is held while a default generator is set back, and while an operator's
+/// draw is compared with another. No thread may set the generator between the positions before and
+/// after the draw.
 std::recursive_mutex& generators_mutex();
 
 /// Hears, on one thread, of generators that are set back. No operator does that, so code that
@@ -24,7 +25,8 @@ struct GeneratorObserver {
   virtual ~GeneratorObserver() = default;
   /// The present state was captured. Returns a number other than 0, by which `restored` names it.
   virtual std::uint64_t captured(const at::Generator& generator) = 0;
-  /// The generator was set to a captured state; 0 if this observer did not hear of the capture.
+  /// The generator was set to a captured state, or to 0 if this observer was not informed of the
+  /// capture.
   virtual void restored(const at::Generator& generator, std::uint64_t state) = 0;
 };
 /// The observer of this thread, or null.
@@ -40,9 +42,9 @@ class GeneratorState {
   /// Captures the present state.
   void capture();
   void restore() const;
-  /// The position at the time of the capture.
+  /// Returns the position at the time of the capture.
   GeneratorPosition position() const;
-  /// The position now. Costs some 60 ns for the CPU.
+  /// Returns the position now. Costs some 60 ns for the CPU.
   GeneratorPosition position_now() const;
 
  private:
@@ -71,14 +73,14 @@ class GeneratorState {
 
   void tell_captured();
   at::CPUGeneratorImpl& cpu() const { return *generator_.get<at::CPUGeneratorImpl>(); }
-  /// True for CUDA's generator, whose state is a seed and an offset.
+  /// Returns true for CUDA's generator, whose state is a seed and an offset.
   bool is_philox() const { return generator_.device().is_cuda(); }
   static GeneratorPosition position_of(const at::Tensor& state);
 
   at::Generator generator_;
   std::unique_ptr<Mersenne> cpu_;
   GeneratorPosition philox_;    // seed and offset
-  at::Tensor state_;            // of other devices
+  at::Tensor state_;            // the state of generators of other devices
   std::uint64_t observed_ = 0;  // the observer's number of this state
 };
 

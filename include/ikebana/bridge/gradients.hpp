@@ -33,7 +33,8 @@ class PostAccumulateChainV1 : public torch::autograd::PostAccumulateGradHook {
   std::shared_ptr<Entries> entries_;
 };
 
-/// True if a hook is called with the gradient of this leaf, before or after it is accumulated.
+/// Returns true if a hook is called with the gradient of this leaf, before or after it is
+/// accumulated.
 bool has_gradient_hooks(const at::Tensor& leaf);
 
 /// A function that runs after a leaf's gradient has been accumulated, until this handle is

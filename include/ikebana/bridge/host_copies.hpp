@@ -19,7 +19,8 @@ class StreamEvent {
   void block(const c10::Stream& stream) const;
   /// Makes the host wait for the event.
   void synchronize() const;
-  /// As `synchronize`, but does not throw: a device that failed does not use memory any more.
+  /// Does what `synchronize` does, but does not throw. A device that failed does not use memory any
+  /// more.
   void synchronize_quietly() const noexcept;
   explicit operator bool() const { return event_ != nullptr; }
 
@@ -35,10 +36,10 @@ class HostCopies {
   /// `device` has an index, or is a CPU. Uses no streams if the thread computes without values.
   explicit HostCopies(c10::Device device);
   c10::Device device() const { return device_; }
-  /// True if copies overlap with the device's computation.
+  /// Returns true if copies overlap with the device's computation.
   bool overlap() const { return to_host_.has_value(); }
 
-  /// Uninitialised memory of the host for copies, pinned if copies overlap.
+  /// Returns uninitialised memory of the host for copies, which is pinned if copies overlap.
   at::Tensor host_memory(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) const;
   /// Copies what the current stream has computed until now. Keep both tensors until the copy is
   /// made, or keep the device's tensor until the device's current stream waits for the event.
@@ -49,7 +50,7 @@ class HostCopies {
                         const StreamEvent& after = {}) const;
   /// Makes the current stream wait: its work from now on begins after the event.
   void wait_for(const StreamEvent& event) const;
-  /// As `wait_for`, but does not throw.
+  /// Does what `wait_for` does, but does not throw.
   void wait_for_quietly(const StreamEvent& event) const noexcept;
 
  private:

@@ -25,17 +25,17 @@ namespace detail {
 inline constexpr auto linear_key = c10::DispatchKey::DeferredInit;
 inline constexpr const char* linear_marker = "ikebana::linear_hook_v1";
 
-/// The kind of debug information under which the hook is stored. Newer LibTorch identifies a kind
-/// by an address, which two libraries would not share. So this is one of LibTorch's own kinds, used
-/// only in its tests, and the type of the object found there is checked.
+/// Returns the kind of debug information under which the hook is stored. Newer LibTorch identifies
+/// a kind by an address, which two libraries would not share. So this is one of LibTorch's own
+/// kinds, used only in its tests, and the type of the object found there is checked.
 inline c10::DebugInfoKind linear_debug_kind() { return c10::DebugInfoKind::TEST_INFO_2; }
 
-/// The result of the innermost scope's hook, if there is one. The caller excludes the key, so that
-/// linear layers inside the hook are not intercepted.
+/// Returns the result of the innermost scope's hook, if there is one. The caller excludes the key,
+/// so that linear layers inside the hook are not intercepted.
 std::optional<at::Tensor> call_linear_hook(const at::Tensor& input, const at::Tensor& weight,
                                            const std::optional<at::Tensor>& bias);
 
-/// W, if `t` is the view W.t(), by which torch::nn::Linear multiplies.
+/// Returns W if `t` is the view W.t(), by which torch::nn::Linear multiplies.
 std::optional<at::Tensor> base_of_transpose(const at::Tensor& t);
 
 at::Tensor linear_kernel(const at::Tensor& input, const at::Tensor& weight,

@@ -8,9 +8,11 @@ namespace ikebana {
 /// Bytes of one device. A fact that the device or this version of LibTorch does not report has no
 /// value.
 struct MemoryFacts {
-  std::optional<std::int64_t> free;   ///< that can be allocated: of the machine, or of the device
-  std::optional<std::int64_t> total;  ///< of the machine or its control group, or of the device
-  std::optional<std::int64_t> resident;  ///< CPU: of this process, in pages
+  std::optional<std::int64_t> free;   ///< the bytes that can be allocated on the machine, or on the
+                                      ///< device
+  std::optional<std::int64_t> total;  ///< the bytes of the machine or its control group, or of the
+                                      ///< device
+  std::optional<std::int64_t> resident;  ///< CPU: the bytes of this process, in pages
   std::optional<std::int64_t> reserved;  ///< accelerator: by the caching allocator, from the device
   std::optional<std::int64_t> inactive;  ///< accelerator: free parts of blocks that are in use,
                                          ///< which cannot be released: fragmentation

@@ -1,6 +1,6 @@
 #pragma once
-// The place of a thread in the program, for code that records allocations: the labels of its
-// scopes, and the phase and unit of the step that it makes.
+// Defines the place of a thread in the program, for code that records allocations: the labels of
+// its scopes, and the phase and unit of the step that it makes.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,7 +36,7 @@ class MemoryLabel {
 
   const std::string& text() const { return text_; }
   const MemoryLabel* outer() const { return outer_; }
-  /// The innermost label of this thread, or null.
+  /// Returns the innermost label of this thread, or null.
   static const MemoryLabel* innermost() { return innermost_; }
 
  private:

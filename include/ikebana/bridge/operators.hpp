@@ -49,22 +49,22 @@ class OperatorCall {
   OperatorCall(const c10::OperatorHandle& op, torch::jit::Stack& stack, Compute compute)
       : op_(op), stack_(stack), compute_(compute) {}
 
-  /// The name, such as `aten::mm`, and the overload, such as `out`. Its address is the same in
-  /// every call of the operator.
+  /// Returns the name, such as `aten::mm`, and the overload, such as `out`. Its address is the same
+  /// in every call of the operator.
   const c10::OperatorName& name() const { return op_.operator_name(); }
   const c10::FunctionSchema& schema() const { return op_.schema(); }
-  /// The operator, which can be called again later.
+  /// Returns the operator, which can be called again later.
   const c10::OperatorHandle& op() const { return op_; }
   bool draws_random_numbers() const { return op_.hasTag(at::Tag::nondeterministic_seeded); }
 
-  /// Valid until the call is computed or replaced.
+  /// Returns the arguments, which are valid until the call is computed or replaced.
   c10::ArrayRef<c10::IValue> arguments() const { return last(schema().arguments().size()); }
   /// Computes the call as without this scope; outer scopes see it.
   void compute() { compute_(op_, stack_); }
   /// Computes the operator with other arguments, which are the last on `stack`, and leaves its
   /// results there. The call itself is still to be computed or replaced.
   void compute_on(torch::jit::Stack& stack) const { compute_(op_, stack); }
-  /// Valid once the call is computed.
+  /// Returns the results, which are valid once the call is computed.
   c10::ArrayRef<c10::IValue> results() const { return last(schema().returns().size()); }
   /// Returns `results` to the caller instead of computing the call.
   void replace(std::vector<c10::IValue> results);
@@ -115,7 +115,8 @@ class OpenOperatorScope : public OpenOperatorScopeV1<Which> {
   OpenOperatorScopeV1<Which>* outer_;
 };
 
-/// True if the kernel that is registered already, possibly by another library, calls our scopes.
+/// Returns true if the kernel that is registered already, possibly by another library, calls our
+/// scopes.
 template <class Which>
 bool calls_scopes() {
   struct Probe : OperatorMode {
@@ -144,9 +145,9 @@ bool intercept_random();
 
 }  // namespace detail
 
-/// False if another library uses the dispatch key. The first call registers the kernels that
-/// intercept, which stay until the process ends; operators reach them only while a scope is open.
-/// For random operators the first call takes about eight milliseconds, later ones about two.
+/// Returns false if another library uses the dispatch key. The first call registers the kernels
+/// that intercept, which stay until the process ends. Operators reach them only while a scope is
+/// open. For random operators the first call takes about eight milliseconds, later ones about two.
 template <class Which = AllOperators>
 bool operator_modes_available() {
   if constexpr (std::is_same_v<Which, RandomOperators>) return detail::intercept_random();

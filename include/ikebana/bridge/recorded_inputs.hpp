@@ -16,9 +16,9 @@ struct Inputs {
 template struct ShowMember<Inputs, &at::RecordFunction::inputs_>;
 }  // namespace detail
 
-/// The arguments of a function that begins, for a callback with `needsInputs`; valid only in the
-/// callback's first half. `RecordFunction::inputs()` returns the same, but in a program that is
-/// compiled without NDEBUG it checks a flag that LibTorch's wheels, compiled with NDEBUG, never
+/// Returns the arguments of a function that begins, for a callback with `needsInputs`; valid only
+/// in the callback's first half. `RecordFunction::inputs()` returns the same, but in a program that
+/// is compiled without NDEBUG it checks a flag that LibTorch's wheels, compiled with NDEBUG, never
 /// set, and throws.
 c10::ArrayRef<const c10::IValue> recorded_inputs(const at::RecordFunction& function);
 

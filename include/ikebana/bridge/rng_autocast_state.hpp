@@ -1,6 +1,6 @@
 #pragma once
-// The global state that a computation depends on besides its arguments: the states of the random
-// number generators, and autocast. Captured in forward, restored for a recompute.
+// Captures the global state that a computation depends on besides its arguments: the states of the
+// random number generators, and autocast. It is captured in forward, and restored for a recompute.
 
 #include <ikebana/bridge/generator_state.hpp>
 #include <optional>
@@ -78,7 +78,7 @@ class RngAutocastState {
  public:
   /// For a device without a generator or autocast of its own (meta), only the CPU's are captured.
   static RngAutocastState capture(c10::Device device);
-  /// The generators' positions when they were captured, and now.
+  /// Returns the generators' positions when they were captured, and now.
   RngPositions positions() const;
   RngPositions positions_now() const;
 

@@ -19,9 +19,9 @@ namespace ikebana::bridge {
 /// the engine's thread, once for each use.
 struct SavedTensorHooks {
   virtual ~SavedTensorHooks() = default;
-  /// The hooks for one tensor that is about to be saved; nullptr saves it as usual.
+  /// Returns the hooks for one tensor that is about to be saved. With nullptr it is saved as usual.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make() = 0;
-  /// True if these hooks also keep tensors that other code keeps for backward.
+  /// Returns true if these hooks also keep tensors that other code keeps for backward.
   virtual bool keep_for_others() const { return false; }
 };
 
@@ -43,10 +43,10 @@ class SavedTensorEngineV2 : public torch::autograd::Engine {
   IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks>
   get_default_saved_variable_hooks() override;
 
-  /// The hooks of the calling thread's innermost scope; null without a scope.
+  /// Returns the hooks of the calling thread's innermost scope; null without a scope.
   IKEBANA_INLINE virtual SavedTensorHooks* hooks_of_innermost();
 
-  /// The installed engine if it is a SavedTensorEngineV2; otherwise null.
+  /// Returns the installed engine if it is a SavedTensorEngineV2; otherwise null.
   static SavedTensorEngineV2* installed() noexcept;
 
   /// Replaces the base engine, and no other. Starts no thread; never destroyed. Returns true if it
@@ -64,10 +64,10 @@ class SavedTensorEngineV2 : public torch::autograd::Engine {
 /// Done at load, because LibTorch starts its device threads only for the first engine that runs.
 inline const bool saved_tensor_engine_installed_here = SavedTensorEngineV2::install();
 
-/// False if another engine (Python's) is installed: hooks are then never called.
+/// Returns false if another engine (Python's) is installed: hooks are then never called.
 bool saved_tensor_hooks_available() noexcept;
 
-/// For a policy that needs the hooks: throws Error if they are not available.
+/// Throws Error if the hooks are not available. A policy that needs them calls it.
 void require_saved_tensor_hooks(const std::string& policy, const std::string& left_out);
 
 /// RAII: `hooks` apply to what autograd saves on this thread; nullptr suspends outer scopes. The

@@ -1,5 +1,5 @@
 #pragma once
-// A limit of memory that several policies and threads may set at once.
+// Defines a limit of memory that several policies and threads may set at once.
 #include <ikebana/bridge/counting_allocator.hpp>
 #include <mutex>
 
@@ -13,7 +13,7 @@ class SharedMemoryLimit {
  public:
   explicit SharedMemoryLimit(std::int64_t bytes);
   ~SharedMemoryLimit();
-  /// True if this is the limit that holds.
+  /// Returns true if this is the limit that holds.
   bool holds() const noexcept;
   SharedMemoryLimit(const SharedMemoryLimit&) = delete;
   SharedMemoryLimit& operator=(const SharedMemoryLimit&) = delete;

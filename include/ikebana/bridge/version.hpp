@@ -1,6 +1,6 @@
 #pragma once
-// All differences between LibTorch's versions, from 2.8 to the newest. No other file depends on the
-// version, except an include of detail/torch.hpp.
+// Defines all differences between LibTorch's versions, from 2.8 to the newest. No other file
+// depends on the version, except an include of detail/torch.hpp.
 
 #include <ikebana/detail/torch.hpp>
 #include <type_traits>
@@ -33,8 +33,8 @@ inline constexpr auto products_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
 template <class Type>
 concept CountsDeviceMemory = requires(Type type) { getDeviceAllocator(type)->getDeviceStats(0); };
 
-/// An allocator that reports the memory of an accelerator. From 2.9 on LibTorch has one interface
-/// for all accelerators; before, only CUDA's own, if CUDA's headers are installed. Throws
+/// Returns an allocator that reports the memory of an accelerator. From 2.9 on LibTorch has one
+/// interface for all accelerators; before, only CUDA's own, if CUDA's headers are installed. Throws
 /// c10::Error or returns nullptr for a device without statistics. No symbol of c10_cuda is used,
 /// only virtual functions.
 template <CountsDeviceMemory Type>

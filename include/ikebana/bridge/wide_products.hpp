@@ -2,7 +2,7 @@
 // Computes products of 16-bit matrices in FP32, on processors that have no instructions for them:
 // LibTorch multiplies there in a loop that takes many times as long as MKL's FP32. Kernels are
 // registered at a dispatch key that LibTorch does not use, and called on a thread only while a
-// scope is open there; the computation itself happens below autograd, which saves the tensors of 16
+// scope is open there. The computation itself happens below autograd, which saves the tensors of 16
 // bits.
 
 #include <atomic>
@@ -51,18 +51,18 @@ inline std::atomic<std::int64_t> wide_calls = 0;
 
 }  // namespace detail
 
-/// True if LibTorch's CPU computes products of this dtype of 16 bits by instructions of the
-/// processor. False for oneDNN's conversions, which take twice as long as FP32 or longer, and for
-/// LibTorch's own loop, which takes 10 to 50 times as long. True for every other dtype. Costs some
-/// microseconds.
+/// Returns true if LibTorch's CPU computes products of this dtype of 16 bits by instructions of the
+/// processor. Returns false for oneDNN's conversions, which take twice as long as FP32 or longer,
+/// and for LibTorch's own loop, which takes 10 to 50 times as long. Returns true for every other
+/// dtype. Costs some microseconds.
 bool has_native_products(at::ScalarType type);
 
-/// True if WideProductsScope can be opened; false if another library uses a dispatch key that it
-/// needs. The first call registers the kernels that intercept, which stay until the process ends;
-/// operators reach them only while a scope is open.
+/// Returns true if WideProductsScope can be opened; false if another library uses a dispatch key
+/// that it needs. The first call registers the kernels that intercept, which stay until the process
+/// ends; operators reach them only while a scope is open.
 bool wide_products_available();
 
-/// True if the call is computed in FP32.
+/// Returns true if the call is computed in FP32.
 bool is_wide(const OperatorCall& call);
 
 /// RAII: on this thread, and on threads that run a backward started inside of it, products of
@@ -76,10 +76,10 @@ class WideProductsScope {
   WideProductsScope(const WideProductsScope&) = delete;
   WideProductsScope& operator=(const WideProductsScope&) = delete;
 
-  /// True if a scope is open on this thread.
+  /// Returns true if a scope is open on this thread.
   static bool is_open() { return c10::impl::tls_is_dispatch_key_included(products_key); }
 
-  /// The number of operators that this process has computed in FP32 so far.
+  /// Returns the number of operators that this process has computed in FP32 so far.
   static std::int64_t count() { return detail::wide_calls.load(std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// Checkpoint<Budget<>> and Checkpoint<ActivationBudget<>>: the fastest plan within some bytes.
+// Defines Checkpoint<Budget<>> and Checkpoint<ActivationBudget<>>: the fastest plan within some
+// bytes.
 #include <ikebana/checkpoint/budget/budget_mechanism.hpp>
 
 namespace ikebana {

@@ -15,7 +15,7 @@ struct Checkpoint<Only<Units...>> {};
 /// Checkpoint<Only> with a rule as a value. Throws BadModel if it chooses no unit.
 template <>
 struct Checkpoint<Only<>> {
-  Rule<Unit> match;  ///< which units are recomputed: a pattern of names, or a function
+  Rule<Unit> match;  ///< chooses the units that are recomputed: a pattern of names, or a function
 };
 
 template <class... Units>

@@ -60,7 +60,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
     const std::size_t count = std::min(segments(), outermost_);
     return (outermost_ + count - 1) / count;
   }
-  /// The number of units that are not inside another unit; 1 for a model without units.
+  /// Returns the number of units that are not inside another unit; 1 for a model without units.
   static std::size_t outermost_units(const UnitTable& table) {
     std::size_t count = 0;
     for (const Unit& unit : table.units())

@@ -13,7 +13,7 @@ namespace ikebana {
 /// create_selective_checkpoint_contexts.
 template <>
 struct Checkpoint<Selective> {
-  OperatorRule keep = matrix_operators;  ///< whose outputs are kept
+  OperatorRule keep = matrix_operators;  ///< the operators whose outputs are kept
 };
 
 template <>

@@ -12,7 +12,8 @@
 
 namespace ikebana {
 
-/// The names of hooks and of what a mechanism declares, for the texts of refusals.
+/// The names of hooks and of the other members that a mechanism declares, for the texts of
+/// refusals.
 namespace hook {
 #define IKEBANA_DECLARE_HOOK(name, ...) struct name;
 IKEBANA_EACH_HOOK(IKEBANA_DECLARE_HOOK)
@@ -27,7 +28,7 @@ struct keeps_working;  // which is keeps_gathered now
 
 namespace detail {
 
-// The bases of the table.
+// The table of hooks names these bases.
 
 /// Either of two axes' bases.
 template <class... Bases>
@@ -56,8 +57,8 @@ template <class M>
   requires std::is_final_v<M>
 struct HookProbe<M> : HookNames {};
 
-/// True if `M` has a member function of that name, its own or inherited. Of a class that is final,
-/// templates and overloaded functions are not seen.
+/// True if `M` has a member function of that name, its own or an inherited one. In a final class,
+/// templates and overloaded functions are not found.
 template <class Hook, class M>
 inline constexpr bool has_hook = false;
 #define IKEBANA_HAS_HOOK(name, ...)                                                             \
@@ -69,7 +70,7 @@ IKEBANA_EACH_HOOK(IKEBANA_HAS_HOOK)
 IKEBANA_EACH_RENAMED_HOOK(IKEBANA_HAS_HOOK)
 #undef IKEBANA_HAS_HOOK
 
-// Can a hook be called?
+// The code below checks whether a hook can be called.
 
 struct AnyRate {
   double operator()(double lr) const { return lr; }
@@ -159,8 +160,8 @@ inline constexpr bool takes_other_numbers<R (M::*)(Base, Step) const noexcept> =
     takes_other_numbers<R (M::*)(Base, Step) const>;
 
 /// True if a hook of that name would change only a copy of what it is given, or takes its numbers
-/// in another order. The hooks that change what they are given, with the argument of their
-/// template.
+/// in another order. The hooks below change what they are given. They are listed with the argument
+/// of their template.
 template <class Hook, class M>
 inline constexpr bool changes_copy = false;
 #define IKEBANA_CHANGES_COPY(name, Argument)                     \
@@ -255,7 +256,7 @@ using first_never_asked_t =
 
 // Is the hook declared, if it is called only then?
 
-/// True if `&M::name` is the default of `Base`. A hook that is a template is not.
+/// True if `&M::name` is the default of `Base`. A hook that is a template is not the default.
 #define IKEBANA_IS_DEFAULT(name, Base)       \
   template <class M>                         \
   inline constexpr bool has_default_##name = \

@@ -5,8 +5,9 @@
 
 namespace ikebana::detail {
 
-/// True if the model's `forward` takes these values as they are, so that policies see its units.
-/// The children of a Sequential are templates, which take anything: they count for tensors alone.
+/// Returns true if the model's `forward` takes these values as they are, so that policies see its
+/// units. The children of a Sequential are templates, which take anything, so they count only for
+/// tensors.
 template <class Run, class Model, class... Given>
 consteval bool forward_takes() {
   if constexpr (std::is_same_v<units_of_t<Model>, Children>)
@@ -16,7 +17,8 @@ consteval bool forward_takes() {
     return requires(Model& model, const Given&... given) { model->forward(given...); };
   else return false;
 }
-/// True if it would take them with a `run`, without which policies cannot see the model's units.
+/// Returns true if it would take them with a `run`, without which policies cannot see the model's
+/// units.
 template <class Model, class... Given>
 consteval bool forward_lacks_run() {
   if constexpr (std::is_void_v<units_of_t<Model>> || std::is_same_v<units_of_t<Model>, Children> ||
@@ -95,7 +97,7 @@ consteval auto predict_diagnosis() {
 template <class Core, class... Given>
 using predict_diagnosis_t = typename decltype(predict_diagnosis<Core, Given...>())::type;
 
-/// `Trainer::predict`.
+/// Computes the result of `Trainer::predict`.
 template <class Core, class... Given>
 auto predict_given(Core& core, Given&... given) {
   using std::remove_const_t;

@@ -32,7 +32,8 @@ struct not_a_unit<Units<Module, Others...>>
 template <class Policy>
 concept well_made =
     std::derived_from<Mechanism<Policy>, HooksOf<axis_of_t<Policy>>> &&
-    std::is_constructible_v<Mechanism<Policy>, Policy> && requires {  // of its own: no reference
+    std::is_constructible_v<Mechanism<Policy>, Policy> && requires {  // it has a copy of its own,
+                                                                      // not a reference
       { &Mechanism<Policy>::values } -> std::convertible_to<Policy Mechanism<Policy>::*>;
     };
 template <class M>

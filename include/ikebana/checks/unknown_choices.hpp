@@ -13,7 +13,7 @@ template <class Policy>
 concept unlisted = !refuse::listed<Policy>;
 }  // namespace detail
 
-// The lines are written out, since clang would show the lines of a macro before those of the
+// The lines are written out, because clang would show the lines of a macro before the lines of the
 // program.
 template <class Choice>
   requires detail::unlisted<Precision<Choice>>

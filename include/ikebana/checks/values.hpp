@@ -63,7 +63,7 @@ class Values : public AnyValues {
  public:
   explicit Values(Given... given) : given_(std::move(given)...) {}
 
-  /// The value given for a policy, or its default. Called once for each.
+  /// Returns the value given for a policy, or its default. It is called once for each policy.
   template <class Policy>
   Policy take() {
     if constexpr ((std::is_same_v<Policy, Given> || ...))

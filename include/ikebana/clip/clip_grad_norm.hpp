@@ -1,5 +1,5 @@
 #pragma once
-// The policy ClipGradNorm and its mechanism.
+// Defines the policy ClipGradNorm and its mechanism.
 #include <ikebana/clip/total_norm.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -14,7 +14,7 @@ namespace ikebana {
 /// torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;             ///< the largest total norm, above 0
-  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
+  bool error_if_nonfinite = true;  ///< false: a step whose norm is not finite is skipped
 };
 
 template <>
@@ -31,8 +31,8 @@ struct Mechanism<ClipGradNorm> : detail::TotalNorm<ClipGradNorm> {
 
  private:
   void check() const;
-  /// max(1, norm / max_norm), with the bits of LibTorch's operators. Does not call the dispatcher
-  /// on a CPU.
+  /// Returns max(1, norm / max_norm), with the bits of LibTorch's operators. Does not call the
+  /// dispatcher on a CPU.
   at::Tensor divisor(const at::Tensor& norm) const;
   template <class Real>
   at::Tensor factor(const at::Tensor& norm) const {

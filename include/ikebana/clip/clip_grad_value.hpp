@@ -1,5 +1,5 @@
 #pragma once
-// The policy ClipGradValue and its mechanism.
+// Defines the policy ClipGradValue and its mechanism.
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/non_finite.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The policy GradNorm and its mechanism.
+// Defines the policy GradNorm and its mechanism.
 #include <ikebana/clip/total_norm.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -12,7 +12,7 @@ namespace ikebana {
 /// pass over the gradients; nothing if the recipe has ClipGradNorm, whose norm it takes. Source:
 /// torch.nn.utils.get_total_norm.
 struct GradNorm {
-  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
+  bool error_if_nonfinite = true;  ///< false: a step whose norm is not finite is skipped
 };
 
 template <>

@@ -1,5 +1,5 @@
 #pragma once
-// A check of the layout of gradients, for the policies on clip.
+// Defines a check of the layout of gradients, for the policies on clip.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy InspectGradients and its mechanism.
+// Defines the policy InspectGradients and its mechanism.
 #include <functional>
 #include <ikebana/hooks.hpp>
 
@@ -17,7 +17,8 @@ namespace ikebana {
 /// pass over each, into memory that is freed when the hook returns; otherwise only the hook's own.
 /// An empty hook is not called.
 struct InspectGradients {
-  /// Called with each parameter's full name and its gradient, which it may only read.
+  /// A function that is called with each parameter's full name and its gradient, which it may only
+  /// read.
   std::function<void(const std::string& name, const at::Tensor& gradient)> hook = {};
 };
 

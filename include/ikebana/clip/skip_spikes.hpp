@@ -1,5 +1,5 @@
 #pragma once
-// The policy SkipSpikes and its mechanism.
+// Defines the policy SkipSpikes and its mechanism.
 #include <array>
 #include <ikebana/clip/total_norm.hpp>
 #include <ikebana/detail/number.hpp>
@@ -24,7 +24,7 @@ struct SkipSpikes {
   std::int64_t window = 128;       ///< steps that a spike is compared with
   double zscore = 6;               ///< standard deviations above the mean that are allowed
   std::int64_t max_skips = 20;     ///< spikes in a row that are allowed
-  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
+  bool error_if_nonfinite = true;  ///< false: a step whose norm is not finite is skipped
 };
 
 /// A step that SkipSpikes has skipped.
@@ -34,7 +34,8 @@ struct Spike {
   double norm = 0;         ///< its norm of all gradients
   double loss_zscore = 0;  ///< standard deviations of the loss above the mean of the window
   double norm_zscore = 0;  ///< standard deviations of the norm above the mean of the window
-  std::optional<BatchPosition> position = {};  ///< of its batch, if `fit` or the caller knew it
+  std::optional<BatchPosition> position = {};  ///< the position of its batch, if `fit` or the
+                                               ///< caller knew it
 };
 
 namespace detail {
@@ -46,11 +47,11 @@ class SpikeWindow {
   static constexpr std::int64_t kept_skips = 64;
   static constexpr NumberRange place_range{-1, 0x1p53, true, "a whole number from -1 on"};
 
-  /// Memory for `window` steps, on a device.
+  /// Allocates memory for `window` steps, on a device.
   void begin(std::int64_t window, c10::Device device);
-  /// `now`: the loss and the norm of this step. Returns one Bool: true if one of them lies more
-  /// than `zscore` standard deviations above the mean of the window and the window is full. A
-  /// deviation below a thousandth of the mean counts as a thousandth of the mean.
+  /// `now` has the loss and the norm of this step. Returns one Bool, which is true if one of them
+  /// lies more than `zscore` standard deviations above the mean of the window and the window is
+  /// full. A deviation below a thousandth of the mean counts as a thousandth of the mean.
   const at::Tensor& judge(const at::Tensor& now, double zscore, const at::Tensor& rejected);
   /// Returns one float: not 0 if this step makes more than `max_skips` in a row.
   at::Tensor too_many(std::int64_t max_skips) const;
@@ -62,25 +63,26 @@ class SpikeWindow {
   void forget() noexcept { next_.clear(), now_.reset(); }
   bool has_judged() const noexcept { return now_.defined(); }
 
-  /// The number of spikes so far. Waits for the device.
+  /// Returns the number of spikes so far. Waits for the device.
   std::int64_t skipped() const { return static_cast<std::int64_t>(number(skipped_)); }
-  /// The last spikes, one row each, oldest first, on the host: the loss, the norm and their scores;
-  /// and the step, the epoch and the batch, or -1 if these are not known. Waits for the device.
+  /// Returns the last spikes, one row each, oldest first, on the host: the loss, the norm and their
+  /// scores; and the step, the epoch and the batch, or -1 if these are not known. Waits for the
+  /// device.
   std::pair<at::Tensor, at::Tensor> rows() const;
 
   void state(Archive& archive);
 
  private:
   std::array<at::Tensor*, 4> counts() { return {&recorded_, &in_row_, &skipped_, &steps_}; }
-  /// A copy of `table` in which `row` replaces the row of index `number` modulo the length.
+  /// Returns a copy of `table` in which `row` replaces the row of index `number` modulo the length.
   static at::Tensor with_row(const at::Tensor& table, const at::Tensor& number,
                              const at::Tensor& row);
   at::Tensor place(const std::optional<BatchPosition>& position) const;
 
   at::Tensor values_;                               // a row of each step: its loss and its norm
-  at::Tensor skips_, places_;                       // of the last skips, a row of each
+  at::Tensor skips_, places_;                       // the data of the last skips, one row per skip
   at::Tensor recorded_, in_row_, skipped_, steps_;  // Long
-  at::Tensor now_, scores_, finite_, spikes_;       // of the present step
+  at::Tensor now_, scores_, finite_, spikes_;       // the values of the present step
   Tensors next_;
 };
 
@@ -121,9 +123,9 @@ struct Mechanism<SkipSpikes> : detail::TotalNorm<SkipSpikes> {
   void end_step(const StepGradients&, Report&) noexcept { window_.commit(); }
   void abort() noexcept { window_.forget(); }
 
-  /// The number of steps that were skipped as spikes. Waits for the device.
+  /// Returns the number of steps that were skipped as spikes. Waits for the device.
   std::int64_t skipped() const { return window_.skipped(); }
-  /// The last 64 skipped steps, oldest first. Waits for the device.
+  /// Returns the last 64 skipped steps, oldest first. Waits for the device.
   std::vector<Spike> skips() const;
   std::string describe() const;
   void state(Archive& archive, const Masters&) { window_.state(archive); }

@@ -1,5 +1,5 @@
 #pragma once
-// The norm of all gradients, which ClipGradNorm and GradNorm compute and check.
+// Computes and checks the norm of all gradients, for ClipGradNorm and GradNorm.
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -24,7 +24,7 @@ class NormOfAll : public ClipHooks {
   /// `name` is the name of the policy.
   explicit NormOfAll(const char* name) : name_(name) {}
 
-  /// The norm that this policy has seen in the present step, until `accept` has checked it.
+  /// Returns the norm that this policy has seen in the present step, until `accept` has checked it.
   const at::Tensor& seen_norm() const { return checked_; }
   using Sum = c10::function_ref<at::Tensor(const at::Tensor&)>;
   /// Computes the norm of the true gradients, unless a policy before this one has done so. Returns
@@ -36,17 +36,17 @@ class NormOfAll : public ClipHooks {
 
  private:
   void set_norm(StepGradients& gradients, bool is_whole, Sum over_slices) const;
-  /// The gradients, with sparse ones replaced by the elements of their rows.
+  /// Returns the gradients, with sparse ones replaced by the elements of their rows.
   Tensors elements_of_all(const Tensors& gradients) const;
   at::Tensor norm_of_all(const StepGradients& all) const;
-  /// The norm over the slices of this rank, which may have no gradient, in the dtype of the
+  /// Returns the norm over the slices of this rank, which may have no gradient, in the dtype of the
   /// masters.
   at::Tensor squared_of_slices(const StepGradients& gradients) const;
   /// Computes in the gradients' dtype, as PyTorch does. Returns Double if a gradient is Double,
   /// else Float, since a divisor is made from it.
   static at::Tensor norm_of(const Tensors& gradients, StateStorage* storage);
-  /// at::stack, on a CPU without the dispatcher: it gives the same bits, and for a small model the
-  /// dispatcher costs more than the norms.
+  /// Computes at::stack, on a CPU without the dispatcher. This gives the same bits, and for a small
+  /// model the dispatcher costs more than the norms.
   static at::Tensor stacked(const Tensors& norms);
   /// Finds the gradient that is not finite, for the text of an error on a CPU.
   std::string culprit(const StepGradients& gradients) const;

@@ -29,8 +29,8 @@ struct LinesHash {
   std::uint64_t value = fnv1a_start;
   void operator()(const std::string& name, std::string_view text);
 };
-/// The lines that `each_line` gives, up to the first for which a policy throws because of its
-/// values.
+/// Returns the lines that `each_line` gives, up to the first for which a policy throws because of
+/// its values.
 std::string text_of_lines(c10::function_ref<void(AddLine)> each_line);
 /// Adds a line for each parameter: its name, shape and dtype.
 void each_line_of(const Masters& masters, AddLine add);
@@ -138,8 +138,8 @@ class ComparedValues {
       parameters_.push_back({item.key(), item.value()});
   }
 
-  /// A hash of all values. `fixed()` hashes the values that cannot change between steps, and is not
-  /// called any more once ranks have compared it.
+  /// Returns a hash of all values. `fixed()` hashes the values that cannot change between steps,
+  /// and is not called any more once ranks have compared it.
   template <class Mechanisms, class Fixed>
   std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, const Fixed& fixed) {
     if (!is_fixed_) fixed_ = fixed();
@@ -148,16 +148,16 @@ class ComparedValues {
     add_all(hash, mechanisms, step);
     return hash.number();
   }
-  /// A line for each value.
+  /// Returns a line for each value.
   template <class Mechanisms>
   std::string lines(Mechanisms& mechanisms, std::int64_t step) {
     ValueLines lines(known_);
     add_all(lines, mechanisms, step);
     return std::move(lines).text();
   }
-  /// Called when ranks have compared the values of this step, and they are equal.
+  /// Notes that ranks have compared the values of this step, and that they are equal.
   void note_equal() { is_fixed_ = is_opened_ = true; }
-  /// Called when a state was loaded, which may change all values.
+  /// Notes that a state was loaded, which may change all values.
   void read_again() { is_fixed_ = false; }
   void end_step() noexcept { written_.forget(), is_opened_ = false; }
   void abort() noexcept {

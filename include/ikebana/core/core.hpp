@@ -1,6 +1,6 @@
 #pragma once
-// The core of a trainer: all that it holds, in one heap block to which graphs and hooks hold weak
-// pointers.
+// Defines the core of a trainer: all that it holds, in one heap block to which graphs and hooks
+// hold weak pointers.
 #include <atomic>
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
@@ -76,7 +76,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
   auto ranks() { return mechanisms.shard.ranks(); }
 
-  /// The loss of one microbatch, in training and in evaluation.
+  /// Returns the loss of one microbatch, in training and in evaluation.
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
@@ -183,20 +183,20 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     registered_.check(*units.units()[0].module);
     parameters.check();
   }
-  /// A hash of the recipe, the descriptions of its policies, and the names and shapes of the
-  /// parameters that are trained. Ranks with different numbers do not train one model.
+  /// Returns a hash of the recipe, the descriptions of its policies, and the names and shapes of
+  /// the parameters that are trained. Ranks with different hashes do not train one model.
   std::uint64_t signature() {
     detail::LinesHash hash;
     each_line_of_signature(hash);
     return hash.value;
   }
-  /// A hash of all values that must be equal on all ranks when this step begins. Costs about a
-  /// microsecond for a hundred values. Values that cannot change between steps are read once, and
-  /// again after a state was loaded.
+  /// Returns a hash of all values that must be equal on all ranks when this step begins. Costs
+  /// about a microsecond for a hundred values. Values that cannot change between steps are read
+  /// once, and again after a state was loaded.
   std::uint64_t values_of_step() {
     return compared.number(mechanisms, step.attempts, [&] { return signature(); });
   }
-  /// A line `name = value` for each of these values.
+  /// Returns a line `name = value` for each of these values.
   std::string lines_of_step() {
     return compared.lines(mechanisms, step.attempts) +
            detail::text_of_lines([&](detail::AddLine add) { each_line_of_signature(add); });
@@ -223,7 +223,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
  private:
   detail::RegisteredTensors registered_;
-  detail::ParameterClaim claim_;  // before parameters are taken from the model
+  detail::ParameterClaim claim_;  // claims parameters before they are taken from the model
   detail::UntrainedLeaves untrained_;
 
  public:

@@ -1,6 +1,7 @@
 #pragma once
-// Dummies: microbatches of weight zero, which a rank computes if others have more microbatches than
-// it has, since a forward may be a call of all ranks. Only recipes for several ranks compile them.
+// Defines dummies: microbatches of weight zero, which a rank computes if others have more
+// microbatches than it has, because a forward may be a call of all ranks. Only recipes for several
+// ranks compile them.
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/detail/each_once.hpp>
@@ -16,8 +17,8 @@ namespace ikebana::detail {
 /// `may_be_constant` the loss may have no backward, since no other rank waits for it.
 void weigh_nothing(Loss& loss, bool may_be_constant);
 
-/// A range with a batch without rows, in the shapes of `like`: a rank steps with it if it has no
-/// batch any more.
+/// Returns a range with a batch without rows, in the shapes of `like`. A rank steps with it if it
+/// has no batch any more.
 template <class Like>
 auto without_batch(const Like& like) {
   if constexpr (Batches<const Like>) {
@@ -30,7 +31,7 @@ auto without_batch(const Like& like) {
     return none;
   }
 }
-/// True if a batch may have no rows, since other ranks may have some.
+/// Returns true if a batch may have no rows, since other ranks may have some.
 template <class Core>
 bool may_have_no_rows(Core& core) {
   if constexpr (Core::one_rank) return false;
@@ -52,7 +53,7 @@ class DummyScope {
     run_.evaluating = was_evaluating_;
     try {
       put_back();
-    } catch (const std::exception&) {  // of a device that cannot be used any more
+    } catch (const std::exception&) {  // the error of a device that cannot be used any more
     }
   }
   DummyScope(const DummyScope&) = delete;

@@ -15,14 +15,15 @@ class RankGenerators {
  public:
   explicit RankGenerators(c10::Device device) : device_(device) {}
 
-  /// A hash of the generators' states. If it is equal on all ranks, they would draw the same
-  /// numbers.
+  /// Returns a hash of the generators' states. If it is equal on all ranks, they would draw the
+  /// same numbers.
   std::uint64_t position() const;
   void derive(std::int64_t rank);
-  /// Called when the step is committed: puts back the generators that drew nothing.
+  /// Is called when the step is committed: puts back the generators that drew nothing.
   void finish() noexcept;
 
-  /// A number of this process, since ranks that are threads of one process share its generators.
+  /// Returns a number of this process, because ranks that are threads of one process share its
+  /// generators.
   static std::uint64_t process();
 
  private:

@@ -27,7 +27,7 @@ class ProbabilityWatch {
   static std::string_view text_of(std::string_view maker);
   /// A log_softmax of probabilities is part of a cross entropy that is computed in steps.
   static const Loss* loss_of(std::string_view name);
-  /// The name of the node that made the values of `t`; empty if no node did.
+  /// Returns the name of the node that made the values of `t`; empty if no node did.
   static std::string maker_of(const at::Tensor& t);
 
   bool has_warned_ = false;
@@ -44,10 +44,10 @@ class MeanWatch {
   MeanWatch(const MeanWatch&) = delete;
   MeanWatch& operator=(const MeanWatch&) = delete;
 
-  /// Warns if a sum of the loss is what such an operator returned, and its count is above 1: the
-  /// step would divide it a second time. The operator `mean` counts only if it was over as many
-  /// elements as are counted, which are no sums themselves: a sum over rows may be a mean over
-  /// columns.
+  /// Warns if such an operator returned a sum of the loss, and the sum's count is above 1, because
+  /// the step would divide it a second time. The operator `mean` counts only if it was over as many
+  /// elements as are counted, and if these are not sums themselves, because a sum over rows may be
+  /// a mean over columns.
   static void warn(const Loss& loss);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The mechanism of an axis that takes several policies, and how a mechanism is built.
+// Defines the mechanism of an axis that takes several policies, and how a mechanism is built.
 #include <ikebana/core/off.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
@@ -64,7 +64,7 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
   void close_step(StepGradients& gradients, Ranks& ranks) {
     each([&](auto& mechanism) { mechanism.close_step(gradients, ranks); });
   }
-  /// A policy of a user's own that does not declare `takes_divisor` sees the true gradients.
+  /// A user's own policy that does not declare `takes_divisor` sees the true gradients.
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
     ask_each(gradients, [&](auto& mechanism) { mechanism.clip(gradients, ranks); });
@@ -89,7 +89,8 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
   void each([[maybe_unused]] F&& f) {
     (f(get<Policies>()), ...);
   }
-  /// Asks each to change gradients, after what a policy of a user's own relies on.
+  /// Asks each mechanism to change gradients. Before, gives them the form on which a user's own
+  /// policy relies.
   template <class F>
   void ask_each(StepGradients& gradients, const F& f) {
     (ask_one<Policies>(gradients, f), ...);
@@ -145,7 +146,8 @@ Mechanism<Policy> make_mechanism(Values& values) {
   if constexpr (made_from<Policy, Many>) return Mechanism<Policy>(values);
   else return Mechanism<Policy>(values.template take<Policy>());
 }
-/// A null choice is alike in all recipes, so that one function makes it for them.
+/// Makes the mechanism of a null choice. It is the same in all recipes, so one function makes it
+/// for all.
 template <class Policy>
   requires has_no_values<Policy>
 Mechanism<Policy> make_mechanism(AnyValues&) {

@@ -1,13 +1,14 @@
 #pragma once
-// All mechanisms of a recipe: a member named after each axis, built and asked in wrapping order.
+// Defines all mechanisms of a recipe: a member named after each axis, built and asked in wrapping
+// order.
 #include <ikebana/core/many.hpp>
 
 namespace ikebana {
 
 namespace detail {
 
-/// The mechanism of one axis, as a member that has the axis's name; of an axis of a user's own it
-/// has none.
+/// The mechanism of one axis, as a member that has the axis's name. The mechanism of a user's own
+/// axis has no such member.
 template <class Axis, class PolicyT>
 struct MechanismOf {
   using Policy = PolicyT;
@@ -90,7 +91,7 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   template <class Values>
   explicit Mechanisms(Values values) : Members(values) {}
 
-  /// The mechanism of a policy of the recipe.
+  /// Returns the mechanism of a policy of the recipe.
   template <class Policy>
   Mechanism<Policy>& of() {
     auto& mechanism = on(std::type_identity<axis_of_t<Policy>>());
@@ -141,15 +142,15 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   static constexpr bool shards_or_offloads = gathers(AxisList<axis::shard, axis::offload>());
 
  public:
-  /// True where a mechanism listens to backward; autograd hooks are registered only then.
+  /// True if a mechanism listens to backward. Only then are autograd hooks registered.
   static constexpr bool listens_to_backward = hears_backward(BackwardListeners());
-  /// True where a unit does not compute with the master weights themselves.
+  /// True if a unit computes with other tensors than the master weights.
   static constexpr bool moves_parameters = gathers(GatherOrder());
-  /// True where what this axis gathers is what a unit computes with: no other one does.
+  /// True if units compute with exactly what this axis gathers, because no other axis gathers.
   template <class Axis>
   static constexpr bool only_gathers = gathers_alone<Axis>(GatherOrder());
-  /// True where gathered parameters stay between steps and are refreshed after each update. Shard
-  /// and Offload decide where one of them gathers, otherwise Precision.
+  /// True if gathered parameters stay between steps and are refreshed after each update. If Shard
+  /// or Offload gathers, it decides this. Otherwise Precision does.
   static constexpr bool keeps_gathered =
       shards_or_offloads
           ? type_on<axis::shard>::keeps_gathered || type_on<axis::offload>::keeps_gathered
@@ -164,9 +165,9 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   /// True for a recipe that runs on one rank.
   static constexpr bool one_rank =
       is_one_rank<decltype(std::declval<type_on<axis::shard>&>().ranks())>;
-  /// True where parameters are cut among ranks, so that gathering them is a call of all ranks.
+  /// True if parameters are cut among ranks, so that gathering them is a call of all ranks.
   static constexpr bool gathers_from_ranks = type_on<axis::shard>::moves_parameters && !one_rank;
-  /// True where a policy works unit by unit.
+  /// True if a policy works unit by unit.
   static constexpr bool per_unit =
       type_on<axis::observe>::per_unit || type_on<axis::shard>::per_unit ||
       type_on<axis::offload>::per_unit || type_on<axis::checkpoint>::per_unit ||

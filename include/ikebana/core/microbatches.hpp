@@ -11,7 +11,7 @@ class BatchPlacement {
  public:
   explicit BatchPlacement(Core& core) : core_(core), placement_(core.device) {}
 
-  /// The batch, or each batch of a range, on the device, in the recipe's layout.
+  /// Returns the batch, or each batch of a range, on the device, in the recipe's layout.
   template <class Batch>
   auto place(const Batch& batch) {
     auto& m = core_.mechanisms;
@@ -58,7 +58,8 @@ void append_microbatches(Core& core, const Batch& one, All& all) {
   else
     for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
 }
-/// The microbatches of a batch, or of a range of batches; a dummy where it has no row.
+/// Returns the microbatches of a batch, or of a range of batches. A microbatch without rows becomes
+/// a dummy.
 template <class Core, class Batch>
 auto rank_microbatches(Core& core, const Batch& placed) {
   const bool may_be_empty = may_have_no_rows(core);
@@ -83,7 +84,8 @@ auto rank_microbatches(Core& core, const Batch& placed) {
   }
 }
 
-/// The microbatches. Those of a range of batches are the batches, unless the recipe fits memory.
+/// Returns the microbatches. The batches of a range are the microbatches, unless the recipe fits
+/// memory.
 template <class Core, class Batch>
 decltype(auto) cut(Core& core, const Batch& placed) {
   if constexpr (!Core::one_rank) {

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors that require a gradient, and that no trainer is to train.
+// Marks tensors that require a gradient, and that no trainer is to train.
 #include <ikebana/detail/torch.hpp>
 #include <mutex>
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// The null choices: policies that leave everything as it is. Where a step calls the hooks of all
-// mechanisms, it leaves theirs out, so they cost no time and hardly any compile time.
+// Defines the null choices, which are policies that leave everything as it is. A step that calls
+// the hooks of all mechanisms leaves out theirs, so they cost no time and hardly any compile time.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// Batches on the device that computes.
+// Places batches on the device that computes.
 #include <ikebana/batch.hpp>
 #include <ikebana/bridge/copy_stream.hpp>
 
@@ -15,7 +15,7 @@ class Placement {
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
 
-  /// One batch on the device, in the recipe's layout.
+  /// Returns one batch on the device, in the recipe's layout.
   template <class Device, class Layout, class Batch>
   Batch place(Device& device, Layout& layout, const Batch& batch) {
     if (bridge::has_copy_streams(device_))

@@ -8,8 +8,8 @@
 
 namespace ikebana::detail {
 
-/// The registered tensors of a model, compared by identity: a write to one, or a move of the model
-/// to another device, is no change.
+/// The registered tensors of a model, compared by identity. A write to one, or a move of the model
+/// to another device, does not count as a change.
 class RegisteredTensors {
  public:
   explicit RegisteredTensors(const torch::nn::Module& model);
@@ -17,7 +17,7 @@ class RegisteredTensors {
   void check(const torch::nn::Module& model) const;
 
  private:
-  using Tensors = std::map<std::string, at::Tensor>;  // by name
+  using Tensors = std::map<std::string, at::Tensor>;  // the tensors, by name
 
   static Tensors registered(const torch::nn::Module& model);
   /// Compares the members of LibTorch's modules. A member may be a tensor that is registered

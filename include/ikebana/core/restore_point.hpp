@@ -29,21 +29,22 @@ class BufferBackup {
  public:
   BufferBackup(std::string name, const at::Tensor& buffer);
 
-  /// Called when a step begins. Adds to `copies` what is to be copied on a device.
+  /// Begins a step. Adds to `copies` what is to be copied on a device.
   void begin(BufferCopies& copies);
-  /// Called when the step was committed. A buffer that the first step did not change counts as
-  /// constant from then on.
+  /// Ends a step that was committed. A buffer that the first step did not change counts as constant
+  /// from then on.
   void commit(bool first) noexcept;
-  /// Called when the step threw. Returns false if the buffer has changed and cannot be put back.
+  /// Ends a step that threw. Returns false if the buffer has changed and cannot be put back.
   bool restore() noexcept;
-  /// Puts back a value that is not finite. Called if the host knows that the step makes no update.
+  /// Puts back a value that is not finite. It is called if the host knows that the step makes no
+  /// update.
   void put_back_non_finite();
   const std::string& name() const { return name_; }
 
  private:
-  /// The buffer's memory; null for a sparse tensor.
+  /// Returns the buffer's memory, or null for a sparse tensor.
   const c10::StorageImpl* storage() const;
-  /// True if the tensor has another memory, shape or dtype than when the step began.
+  /// Returns true if the tensor has another memory, shape or dtype than when the step began.
   bool has_moved() const;
   void take_memory();
   /// Copies the value, unless the tensor's elements share memory, as an expanded one's do: nothing
@@ -55,7 +56,7 @@ class BufferBackup {
   at::Tensor buffer_;
   at::Tensor former_;  // shares the memory that the buffer had when the step began
   at::Tensor copy_;    // has its value at that time; undefined for a constant
-  const c10::StorageImpl* storage_ = nullptr;  // of former_
+  const c10::StorageImpl* storage_ = nullptr;  // the storage of former_
   Version version_;                            // when the step began
   bool changes_ = false, uncounted_ = false;
   bool by_bytes_ = false;  // the host copies its memory
@@ -63,20 +64,21 @@ class BufferBackup {
 
 /// The buffers and random generators as they were when the step began. Costs, for each step, 450
 /// instructions for the CPU's generator, two calls for a device's, 300 instructions and a copy of
-/// its bytes for each buffer that changes on a CPU, and two launches for those on a device.
+/// its bytes for each buffer that changes on a CPU, and two launches for the buffers on a device.
 class RestorePoint {
  public:
   explicit RestorePoint(c10::Device device);
 
-  /// Called when a step begins. If it throws, everything stays as it was.
+  /// Begins a step. If it throws, everything stays as it was.
   void begin(const torch::nn::Module& model);
   void commit() noexcept;
-  /// Called when the step is skipped: puts back statistics that its batch has made NaN for good.
+  /// Is called when the step is skipped: puts back statistics that its batch has made NaN
+  /// permanently.
   void put_back_non_finite();
-  /// Called when the step threw.
+  /// Ends a step that threw.
   void restore() noexcept;
-  /// A sentence on the buffers that the last step changed and that could not be put back; empty if
-  /// all were. Returned once.
+  /// Returns a sentence on the buffers that the last step changed and that could not be put back,
+  /// or an empty text if all were put back. Returns the sentence only once.
   std::string take_lost();
 
  private:

@@ -12,7 +12,7 @@ namespace ikebana::detail {
 
 /// The facts on a step that threw, which the text of its error says besides the place.
 struct StepFailure {
-  FailedUnit unit;              ///< of the last exception that left a unit's forward
+  FailedUnit unit;              ///< the unit whose forward the last exception left
   bool partly_updated = false;  ///< the undone step had updated parameters during backward
   bool was_made = false;        ///< the step had been committed, as if a policy around it fails
 };
@@ -20,7 +20,8 @@ struct StepFailure {
 /// Returns where a call was, as a text. It is called only if the call failed.
 using Place = c10::function_ref<std::string()>;
 
-/// The step, the microbatch and the batch as a text; `tensors` is the batch's.
+/// Returns the step, the microbatch and the batch as a text. `tensors` has the tensors of the
+/// batch.
 std::string place_in_step(const StepState& step, const std::string& tensors);
 template <class Batch>
 std::string text_of_batch(const Batch& batch) {

@@ -19,7 +19,7 @@ StateDict tensors_of(std::atomic<bool>& busy, StateOfCore core, const StateParts
 void load_tensors_of(StateDict& tensors, StateRows* rows, StateOfCore core, const StateParts& parts,
                      const std::optional<Ranks>& ranks);
 
-/// The tensors of a state, uncopied; and their rows, unless `rows` is null.
+/// Returns the tensors of a state, which are not copied, and their rows, unless `rows` is null.
 template <class Core>
 StateDict tensors_of(Core& core, const StateParts& parts, StateRows* rows) {
   return tensors_of(core.busy, [&](Archive& archive) { core.state(archive); }, parts, rows);

@@ -13,7 +13,7 @@ class StepReport {
  public:
   /// Keeps the outputs of a microbatch, detached.
   void add_outputs(Loss& loss);
-  /// The report, but its time. Waits for nothing.
+  /// Returns the report, but without its time. Does not wait for anything.
   template <class Optimizer, class Rate>
   Report make(const StepState& state, Totals& totals, const Optimizer& optimizer,
               const Rate& rate) const {
@@ -33,7 +33,7 @@ class StepReport {
   at::Tensor joined_outputs() const;
 
   Clock::time_point begin_ = Clock::now();
-  std::vector<at::Tensor> outputs_;  // of all microbatches, in row order
+  std::vector<at::Tensor> outputs_;  // the outputs of all microbatches, in row order
 };
 
 }  // namespace ikebana::detail

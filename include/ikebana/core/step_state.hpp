@@ -11,7 +11,7 @@ namespace detail {
 /// The last step of which an error said what memory it takes (estimate/explain.hpp).
 struct ExplainedStep {
   std::string of;    // the values of the policies, and the sizes of the batch
-  std::string text;  // empty if it could not be found out
+  std::string text;  // the text, or empty if it could not be found
 };
 
 }  // namespace detail
@@ -26,7 +26,8 @@ struct StepState {
 
   // Transaction counts the steps and begins one.
   std::int64_t attempts = 0;         ///< steps that were begun and not undone
-  std::size_t own_microbatches = 0;  ///< of this rank's batch; the ones that follow are dummies
+  std::size_t own_microbatches = 0;  ///< the number of microbatches of this rank's batch; the ones
+                                     ///< that follow are dummies
 
   // `next_microbatch`, which `step` calls, counts on.
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
@@ -35,17 +36,17 @@ struct StepState {
   bool is_dummy = false;  ///< the present microbatch weighs nothing
 
   // Core::run_unit sets it.
-  bool unit_was_run = false;  ///< by this step's loss
+  bool unit_was_run = false;  ///< whether this step's loss ran a unit
 
   // Trainer::set_position sets it before a step; the commit takes it away.
-  std::optional<BatchPosition> position;  ///< of the batch, if the caller knows it
+  std::optional<BatchPosition> position;  ///< the position of the batch, if the caller knows it
 
   // The caller of `dry_step` sets it (run/dry_step.hpp).
   detail::DryListener* dry = nullptr;  ///< null: the step computes, and makes its update
 
   // Core computes the gradients: Totals adds roots, `backward` clears them, `collect_gradients`
   // fills `gradients`, and Precision and Clip change those.
-  Roots roots;  ///< where backward of this microbatch starts
+  Roots roots;  ///< the tensors from which backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows
 

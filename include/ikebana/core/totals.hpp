@@ -1,5 +1,5 @@
 #pragma once
-// The divisor of a loss: its count over all microbatches and ranks. No other code divides.
+// Defines the divisor of a loss: its count over all microbatches and ranks. No other code divides.
 #include <ikebana/hooks.hpp>
 #include <span>
 
@@ -23,11 +23,11 @@ class Totals {
       for (const auto& microbatch : microbatches) expect(objective.count(model, microbatch));
       if constexpr (requires { microbatches.has_own(); })
         for (Count& count : known_)
-          if (!microbatches.has_own()) count = count.zero();  // of a dummy
+          if (!microbatches.has_own()) count = count.zero();  // a dummy counts no items
     }
   }
-  /// The counts that are known before backward. With several ranks the caller adds them up over all
-  /// ranks before the first `add`.
+  /// Returns the counts that are known before backward. With several ranks the caller adds them up
+  /// over all ranks before the first `add`.
   std::span<Count> counts() { return {known_.data(), known_.size()}; }
   /// Throws BadBatch if nothing is counted on any rank.
   void check_counts() const;
@@ -46,7 +46,7 @@ class Totals {
   /// and compares `count(batch)` with the counts of the losses.
   void finish(StepGradients& gradients, detail::DeferredCheck& deferred);
 
-  /// The loss; complete after `finish`.
+  /// Returns the loss; complete after `finish`.
   LossValue& value() { return value_; }
 
  private:
@@ -62,7 +62,7 @@ class Totals {
   [[noreturn]] static void refuse_unequal_late(const std::string& name);
 
   bool late() const { return known_.empty() && !single_; }
-  /// True if this step compares `count(batch)` with the counts of the losses.
+  /// Returns true if this step compares `count(batch)` with the counts of the losses.
   bool compares() const { return !known_.empty() && (alone_ || sampled_); }
   /// `count(batch)` may return one number for all terms, or one per term.
   const Count& known(std::size_t i) const { return known_.size() == 1 ? known_[0] : known_.at(i); }
@@ -79,7 +79,8 @@ class Totals {
   static void check_on_device(const LossValue::Part& part, detail::DeferredCheck& deferred);
 
   bool sampled_;                      // this step compares what the host cannot read
-  bool alone_, single_;               // there is one rank; and one microbatch
+  bool alone_, single_;               // whether there is one rank, and whether there is one
+                                      // microbatch
   c10::SmallVector<Count, 1> known_;  // one per term, or one for all
   LossValue value_;                   // with the counts so far
 };

@@ -1,5 +1,5 @@
 #pragma once
-// A step that is undone unless it is committed, on all ranks or on none.
+// Defines a step that is undone unless it is committed, on all ranks or on none.
 #include <ikebana/core/core.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/totals.hpp>
@@ -90,9 +90,9 @@ class Transaction {
         totals.value().where = ranks_where_not(ranks.data(), finite_here);
     }
   }
-  /// Before `prepare`: `found_inf` says all that is known of the step. An optimizer that declares
-  /// nothing is given the true gradients, and a finite learning rate. Throws BadModel if the recipe
-  /// works unit by unit and the first step ran no unit.
+  /// It is called before `prepare`. `found_inf` then says all that is known of the step. An
+  /// optimizer that declares nothing is given the true gradients, and a finite learning rate.
+  /// Throws BadModel if the recipe works unit by unit and the first step ran no unit.
   void begin_update(const Masters& masters, StepGradients& gradients) {
     settle_finite_checks(gradients, core_.step.deferred);
     check_rate();
@@ -133,7 +133,7 @@ class Transaction {
       detail::agree(ranks.data(), {rejects, order, gradients.hash_of_indices()});
     }
   }
-  /// A bit for each mechanism: whether it has instructions for the other ranks.
+  /// Returns a bit for each mechanism, which says whether it has instructions for the other ranks.
   std::uint64_t instructions() {
     std::uint64_t all = 0, bit = 1;
     core_.mechanisms.each([&](auto& mechanism) {

@@ -17,8 +17,8 @@ class LeafRecord {
   std::vector<const Unit*> open_units;
 
   bool made(const at::Tensor& tensor) const;
-  /// The place where an operator first used a leaf, as ", in unit `blocks.0`"; empty outside of
-  /// units.
+  /// Returns the place where an operator first used a leaf, as ", in unit `blocks.0`"; empty
+  /// outside of units.
   std::string place(const at::Tensor& leaf) const;
   void note_input(const at::Tensor& t);
   /// Notes a result of an operator, unless it has a history: then it becomes no leaf.
@@ -31,7 +31,7 @@ class LeafRecord {
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-  std::unordered_set<const c10::TensorImpl*> impls_;  // of the tensors that were made
+  std::unordered_set<const c10::TensorImpl*> impls_;  // the addresses of the tensors that were made
   std::vector<Weak> made_;                            // so that no other tensor gets its address
   std::unordered_map<const c10::TensorImpl*, const Unit*> users_;
   bool is_complete_ = true;
@@ -92,8 +92,8 @@ class UntrainedLeaves {
   UntrainedLeaves();
   ~UntrainedLeaves();
 
-  /// The loss of a microbatch, which must outlive its backward pass. The first forward that trains
-  /// in the first step is watched, and a mean that it returns as a sum causes a warning.
+  /// Returns the loss of a microbatch, which must outlive its backward pass. The first forward that
+  /// trains in the first step is watched, and a mean that it returns as a sum causes a warning.
   template <class Batch, class F>
   Loss forward(const Batch& microbatch, bool trains, bool is_first_step, const F& loss) {
     const VisitBatch visit = [](const void* batch, Visit f) {
@@ -103,7 +103,7 @@ class UntrainedLeaves {
   }
   LeafRecord* record() const { return record_.get(); }
 
-  /// Called by a backward pass for each leaf, and at the end of its walk.
+  /// Is called by a backward pass for each leaf, and at the end of its walk.
   struct Check {
     UntrainedLeaves* self;  // null: nothing is checked
     torch::nn::Module& model;
@@ -121,21 +121,23 @@ class UntrainedLeaves {
                   c10::function_ref<Loss()> loss);
   void check(torch::nn::Module& model, const at::Tensor& leaf);
   void end_walk();
-  /// True if the model, another trainer or `not_trained` owns the leaf. Throws BadModel for a
-  /// buffer of the model, which no trainer trains.
+  /// Returns true if the model, another trainer or `not_trained` owns the leaf. Throws BadModel for
+  /// a buffer of the model, which no trainer trains.
   static bool is_owned(torch::nn::Module& model, const at::Tensor& leaf);
   bool is_in_batch(const at::Tensor& leaf);
   /// Notes the leaves that a tensor of the batch was computed from.
   void visit_graph(const at::Tensor& t);
   [[noreturn]] static void refuse(const std::vector<at::Tensor>& leaves, const LeafRecord* record);
 
-  const void* batch_ = nullptr;  // of the present microbatch
+  const void* batch_ = nullptr;  // the address of the present microbatch
   VisitBatch visit_batch_ = nullptr;
   std::unique_ptr<LeafRecord> record_;
   std::unordered_set<const c10::TensorImpl*> asked_;    // in this walk
-  std::vector<at::Tensor> untrained_;                   // of this walk
-  std::vector<Weak> seen_;                              // that nothing owned, and no forward showed
-  std::unordered_set<const c10::TensorImpl*> allowed_;  // by what outlives a step
+  std::vector<at::Tensor> untrained_;                   // the leaves that this walk found
+  std::vector<Weak> seen_;                              // the leaves that nothing owned and no
+                                                        // forward showed
+  std::unordered_set<const c10::TensorImpl*> allowed_;  // the leaves that something which outlives
+                                                        // a step holds
   std::unordered_set<const c10::TensorImpl*> batch_leaves_;
   std::unordered_set<const torch::autograd::Node*> visited_;
   bool was_watched_ = false;   // the first forward

@@ -1,5 +1,5 @@
 #pragma once
-// The datasets that a DataLoader accepts, and the functions that read samples from them.
+// Defines the datasets that a DataLoader accepts, and the functions that read samples from them.
 #include <ikebana/data/sample_rng.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>

@@ -1,5 +1,6 @@
 #pragma once
-// The DataLoader. It derives everything from (seed, epoch, index), so seeking costs nothing.
+// Defines the DataLoader. It derives everything from (seed, epoch, index), so seeking costs
+// nothing.
 #include <ikebana/data/loader_core.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <iterator>
@@ -44,14 +45,14 @@ class DataLoader {
   explicit DataLoader(Dataset dataset, const DataLoaderOptions& options = {}, Collate collate = {})
       : core_(new LoaderCore(std::move(dataset), options, std::move(collate))) {}
 
-  /// Batches per epoch, on each of several ranks.
+  /// Returns the number of batches per epoch, on each of several ranks.
   std::int64_t size() const { return core_->order().batches(); }
-  /// The options that it was made with.
+  /// Returns the options that it was made with.
   const DataLoaderOptions& options() const { return core_->options(); }
-  /// The dataset, or the dataset to which the pointer points.
+  /// Returns the dataset, or the dataset to which the pointer points.
   const auto& dataset() const { return std::as_const(core_->dataset()); }
 
-  /// The epoch of the next batch, from 0.
+  /// Returns the epoch of the next batch, from 0.
   std::int64_t epoch() const { return position().epoch; }
   /// The position counts batches that were delivered to a loop, not prefetched ones. In the body of
   /// a loop it is the position of the next batch, so a state that is saved there resumes with that
@@ -91,7 +92,7 @@ class DataLoader {
   /// the next one. After a loop that was left early, the next loop continues with the next batch.
   /// There is one loop at a time.
   Iterator begin() { return Iterator(*core_); }
-  /// The end of any loop.
+  /// Returns the end of any loop.
   std::default_sentinel_t end() const { return std::default_sentinel; }
 
   /// Calls `f(batch)` for each batch of the present epoch, from its first one on. The position is

@@ -1,6 +1,6 @@
 #pragma once
-// The implementation of a DataLoader. Its address does not change when the loader is moved, because
-// threads and iterators refer to it.
+// Defines the implementation of a DataLoader. Its address does not change when the loader is moved,
+// because threads and iterators refer to it.
 #include <ikebana/data/batch_fetcher.hpp>
 #include <ikebana/data/workers.hpp>
 #include <ikebana/detail/tensors.hpp>

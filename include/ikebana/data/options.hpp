@@ -21,7 +21,7 @@ struct DataLoaderOptions {
   /// Keep the workers, and their copies of a dataset whose `get` is not const, from epoch to epoch.
   /// Otherwise they end with an epoch, and new ones are made for the next. Needs workers.
   bool persistent_workers = false;
-  std::uint64_t seed = 0;  ///< of the order and of SampleRng
+  std::uint64_t seed = 0;  ///< the seed of the order and of SampleRng
   // Several ranks read the same batches, whose samples are divided among them: rank r of N reads
   // the samples from n * r / N to n * (r + 1) / N of a batch of n, in its order. So batch_size is
   // the size of a batch of all ranks together, every sample is read once, and all ranks have as

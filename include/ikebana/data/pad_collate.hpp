@@ -1,5 +1,5 @@
 #pragma once
-// A collate function that pads some fields of each sample, each with its own value.
+// Defines a collate function that pads some fields of each sample, each with its own value.
 #include <ikebana/batch/pad.hpp>
 #include <ikebana/data/collate.hpp>
 
@@ -20,7 +20,7 @@ struct PadCollate {
     at::Tensor Sample::* mask = nullptr;     ///< field for the mask; null: it is not stored
   };
   std::vector<Field> fields;  ///< the fields that are padded; the other fields are stacked
-  PadOptions options = {};    ///< for all of `fields`; its `padding_value` is not used
+  PadOptions options = {};    ///< the options for all of `fields`; `padding_value` is not used
 
   /// Makes the batch of `samples`. Their indices (Long, one each) are for messages.
   Sample operator()(std::vector<Sample> samples, const at::Tensor& indices) const {

@@ -1,5 +1,6 @@
 #pragma once
-// A random permutation in which each position can be computed alone, for the order of an epoch.
+// Defines a random permutation in which each position can be computed alone, for the order of an
+// epoch.
 #include <array>
 #include <cstdint>
 

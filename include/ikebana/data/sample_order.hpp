@@ -11,7 +11,7 @@ class SampleOrder {
   SampleOrder(std::int64_t samples, const DataLoaderOptions& options);
 
   std::int64_t samples() const { return samples_; }
-  /// The number of batches per epoch, the same on every rank.
+  /// Returns the number of batches per epoch, which is the same on every rank.
   std::int64_t batches() const;
 
   /// Returns a number that identifies this rank's part of a batch within an epoch.

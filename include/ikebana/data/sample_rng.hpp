@@ -1,5 +1,5 @@
 #pragma once
-// Random numbers for the augmentation of one sample.
+// Defines random numbers for the augmentation of one sample.
 #include <ikebana/data/options.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/torch.hpp>

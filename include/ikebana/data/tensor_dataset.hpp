@@ -1,5 +1,5 @@
 #pragma once
-// A dataset whose samples are in memory.
+// Defines a dataset whose samples are in memory.
 #include <ikebana/batch.hpp>
 
 namespace ikebana {
@@ -17,7 +17,7 @@ class TensorDataset {
   explicit TensorDataset(at::Tensor first, at::Tensor second, More... more)
       : TensorDataset(Batch(std::move(first), std::move(second), std::move(more)...)) {}
 
-  /// The number of samples.
+  /// Returns the number of samples.
   std::int64_t size() const { return size_; }
   /// Returns copies of the samples at these indices (Long, one dimension), in their order.
   Batch get_batch(const at::Tensor& indices) const { return index_select(all_, indices); }

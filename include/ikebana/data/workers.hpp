@@ -1,5 +1,5 @@
 #pragma once
-// Threads that make batches ahead of a loop and deliver them in order.
+// Defines threads that make batches ahead of a loop and deliver them in order.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

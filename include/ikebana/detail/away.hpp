@@ -1,5 +1,5 @@
 #pragma once
-// Tensors that stand for parameters while their values are stored elsewhere.
+// Makes tensors that stand for parameters while their values are stored elsewhere.
 #include <ikebana/detail/torch.hpp>
 #include <string>
 

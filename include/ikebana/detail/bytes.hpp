@@ -1,21 +1,21 @@
 #pragma once
-// Sizes of memory.
+// Computes and describes sizes of memory.
 #include <cstdint>
 #include <string>
 
 namespace ikebana {
 
-/// The bytes of `n` KiB, 1,024 each. Fractions of a byte are cut off.
+/// Returns the bytes of `n` KiB, 1,024 each. Fractions of a byte are cut off.
 template <class Number>
 constexpr std::int64_t KiB(Number n) {
   return static_cast<std::int64_t>(static_cast<double>(n) * 1024);
 }
-/// The bytes of `n` MiB, 2^20 each: `MiB(1.5)`. Fractions of a byte are cut off.
+/// Returns the bytes of `n` MiB, 2^20 each: `MiB(1.5)`. Fractions of a byte are cut off.
 template <class Number>
 constexpr std::int64_t MiB(Number n) {
   return static_cast<std::int64_t>(static_cast<double>(n) * (1 << 20));
 }
-/// The bytes of `n` GiB, 2^30 each: `GiB(8)`. Fractions of a byte are cut off.
+/// Returns the bytes of `n` GiB, 2^30 each: `GiB(8)`. Fractions of a byte are cut off.
 template <class Number>
 constexpr std::int64_t GiB(Number n) {
   return static_cast<std::int64_t>(static_cast<double>(n) * (1 << 30));

@@ -1,5 +1,5 @@
 #pragma once
-// The copy of a policy's tensor on the device that computes.
+// Defines the copy of a policy's tensor on the device that computes.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {

@@ -1,5 +1,5 @@
 #pragma once
-// A flag of a thread that records a forward which becomes a program of torch.export.
+// Defines a flag of a thread that records a forward which becomes a program of torch.export.
 #include <cstdint>
 #include <ikebana/detail/recording.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers on a device that must be finite for a step to make its update.
+// Defines the numbers on a device that must be finite for a step to make its update.
 #include <functional>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
@@ -17,13 +17,15 @@ class FiniteChecks {
   void add(std::vector<at::Tensor> numbers, Raise raise);
   bool empty() const { return all_.empty(); }
   void clear() noexcept { all_.clear(); }
-  /// All numbers, each Float or Double: in these dtypes no finite number becomes infinite.
+  /// Returns all numbers, each in Float or Double, because no finite number becomes infinite in
+  /// these dtypes.
   std::vector<at::Tensor> numbers() const;
-  /// Forgets the checks. What it returns, called after the flag was found set, raises the error of
-  /// the first number that is not finite, or of the first one if the caller of the step has written
-  /// over that number since; it waits for the device.
+  /// Forgets the checks. Returns a function for the case that the flag was found set. It raises the
+  /// error of the first number that is not finite, or of the first number of all if the caller of
+  /// the step has written over that number since. It waits for the device.
   Raise take();
-  /// The number 1 where `like` is. It is kept for later steps, but in a step without values.
+  /// Returns the number 1 on the device of `like`. It is kept for later steps, but not in a step
+  /// without values.
   at::Tensor one(const at::Tensor& like);
 
  private:

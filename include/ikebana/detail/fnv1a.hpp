@@ -1,5 +1,5 @@
 #pragma once
-// FNV-1a: a hash of a sequence of bytes or numbers, which is updated with each of them.
+// Defines FNV-1a, a hash of a sequence of bytes or numbers, which is updated with each of them.
 // Source: Fowler, Noll and Vo.
 #include <cstdint>
 #include <string_view>

@@ -1,5 +1,5 @@
 #pragma once
-// The macro of the library's two forms. Bodies of functions that are not templates stand in
+// Defines the macro of the library's two forms. Bodies of functions that are not templates stand in
 // impl/*.ipp. In the header-only form each header includes its own bodies. In the compiled form,
 // for which the target ikebana::compiled defines IKEBANA_COMPILED, they are compiled once, into its
 // static library. A virtual function has the macro in its class as well: if a class's first virtual

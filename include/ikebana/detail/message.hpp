@@ -1,5 +1,5 @@
 #pragma once
-// Texts of LibTorch's errors, as this library reports them.
+// Makes the texts of LibTorch's errors as this library reports them.
 #include <ikebana/detail/torch.hpp>
 #include <string>
 
@@ -11,7 +11,7 @@ std::string message_of(const c10::Error& error);
 /// Returns the text of an error of LibTorch, of the allocator or of oneDNN; empty for any other
 /// error.
 std::string text_of_libtorch(const std::exception& error);
-/// Returns the text of any error; LibTorch's without its list of frames.
+/// Returns the text of any error, and for an error of LibTorch without its list of frames.
 std::string text_of(const std::exception& error);
 /// Returns whether the text of an error says that memory could not be allocated.
 bool is_out_of_memory(const std::string& what);

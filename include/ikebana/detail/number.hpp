@@ -1,5 +1,5 @@
 #pragma once
-// Conversions between one-element tensors and numbers.
+// Converts between one-element tensors and numbers.
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/torch.hpp>
 

@@ -7,16 +7,16 @@
 
 namespace ikebana::detail {
 
-/// Calls `f(begin, end)` for parts that cover [0, n) exactly once; each `begin` is a multiple of
+/// Calls `f(begin, end)` for parts that cover [0, n) exactly once. Each `begin` is a multiple of
 /// `grain`. `memory` points to the `n` elements that the loop works on. Uses up to
-/// at::get_num_threads() of LibTorch's own threads; the calling thread does everything itself if
+/// at::get_num_threads() of LibTorch's own threads. The calling thread does everything itself if
 /// there are at most `grain` elements, inside another parallel region, and if the few hundred bytes
 /// that threads need cannot be allocated. `f` must be noexcept. Does nothing while this thread
 /// computes without values.
 ///
 /// at::parallel_for is an inline template that uses threads only in programs compiled with OpenMP,
 /// whereas TensorIterator's loop is compiled into LibTorch. Here the iterator goes over one byte of
-/// every `grain` elements of `memory`; the addresses of these bytes tell which elements to process.
+/// every `grain` elements of `memory`. The addresses of these bytes tell which elements to process.
 template <class T, class F>
 void in_parallel(const T* memory, std::int64_t n, std::int64_t grain, const F& f) noexcept {
   static_assert(noexcept(f(n, n)), "exceptions cannot leave LibTorch's threads");

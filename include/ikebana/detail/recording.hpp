@@ -1,5 +1,6 @@
 #pragma once
-// A flag of a thread that records a step, so that the step's operators can be replayed later.
+// Defines a flag of a thread that records a step, so that the step's operators can be replayed
+// later.
 #include <ikebana/detail/flag_scope.hpp>
 
 namespace ikebana::detail {

@@ -1,5 +1,5 @@
 #pragma once
-// The running statistics of a batch norm of any class.
+// Defines the running statistics of a batch norm of any class.
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 

@@ -17,15 +17,15 @@ RowRange rows_of_rank(std::int64_t all, std::int64_t rank, std::int64_t ranks);
 
 /// The part of a whole tensor that a rank has: of a parameter, or of a tensor of its state.
 struct Slice {
-  std::vector<std::int64_t> sizes;  ///< of the whole tensor
+  std::vector<std::int64_t> sizes;  ///< the sizes of the whole tensor
   RowRange rows;                    ///< the rank's rows; a tensor without dimensions has 1 row
   std::size_t unit = 0;             ///< index of the unit that owns the parameter
 
   /// Returns whether the rank has all rows.
   bool is_whole() const { return rows.count == all_rows(); }
-  /// The number of rows of the whole tensor.
+  /// Returns the number of rows of the whole tensor.
   std::int64_t all_rows() const { return sizes.empty() ? 1 : sizes[0]; }
-  /// The number of elements of the whole tensor.
+  /// Returns the number of elements of the whole tensor.
   std::int64_t numel() const { return c10::multiply_integers(sizes); }
   /// Returns the index of the slice's first element among the elements of the whole tensor, row by
   /// row.

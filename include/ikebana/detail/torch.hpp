@@ -1,7 +1,7 @@
 #pragma once
-// The only place where the library includes LibTorch. Headers that only bodies need are in
+// Includes LibTorch, which no other file of the library does. Headers that only bodies need are in
 // torch_bodies.hpp, so that a file in the compiled form does not include them. X11 and Qt define
-// macros that break LibTorch's headers (`None`, `Bool`, `slots`); they are undefined here and
+// macros that break LibTorch's headers (`None`, `Bool`, `slots`). They are undefined here and
 // restored below.
 
 #include <ikebana/detail/macros_aside.inc>

@@ -1,5 +1,5 @@
 #pragma once
-// Headers of LibTorch that only bodies need, besides detail/torch.hpp.
+// Includes the headers of LibTorch that only bodies need, besides detail/torch.hpp.
 #include <ikebana/detail/torch.hpp>
 
 #include <ikebana/detail/macros_aside.inc>
@@ -7,7 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/native/ConvUtils.h>
 #include <c10/core/CPUAllocator.h>
-// oneDNN's errors, if the wheel has its headers.
+// The following has oneDNN's errors, if the wheel has its headers.
 #if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
 #include <oneapi/dnnl/dnnl_common.hpp>
 #endif

@@ -1,7 +1,8 @@
 #pragma once
-// LibTorch's process groups (c10d), apart from torch.hpp: only policies on shard need them.
-// LibTorch's wheel has Gloo without Gloo's headers. The folder ikebana/shard/gloo declares the
-// names that ProcessGroupGloo.hpp uses; CMake's target adds this folder to the include paths.
+// Includes LibTorch's process groups (c10d). They are apart from torch.hpp, because only policies
+// on shard need them. LibTorch's wheel has Gloo without Gloo's headers. The folder
+// ikebana/shard/gloo declares the names that ProcessGroupGloo.hpp uses; CMake's target adds this
+// folder to the include paths.
 #include <ikebana/detail/torch.hpp>
 
 #if !__has_include(<gloo/algorithm.h>)
@@ -24,7 +25,7 @@
 #undef USE_C10D_GLOO
 #undef IKEBANA_DEFINED_USE_C10D_GLOO
 #endif
-// NCCL, if CUDA's headers and NCCL's are found.
+// The following has NCCL, if CUDA's headers and NCCL's are found.
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif

@@ -1,5 +1,5 @@
 #pragma once
-// Flags of a thread that computes with tensors that have no memory.
+// Defines flags of a thread that computes with tensors that have no memory.
 
 #include <ikebana/detail/flag_scope.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The policy On{device} and its mechanism.
+// Defines the policy On{device} and its mechanism.
 #include <ikebana/error.hpp>
 #include <ikebana/hooks.hpp>
 #include <string>

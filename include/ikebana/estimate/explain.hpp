@@ -1,7 +1,7 @@
 #pragma once
 // Explains the memory of a step, by a step on tensors without memory: its parts by kind, by unit
-// and at the peak, and the policies that would save memory. Used by the error of a step that runs
-// out of memory, and by `explain_peak`.
+// and at the peak, and the policies that would save memory. The error of a step that runs out of
+// memory uses it, and so does `explain_peak`.
 #include <ikebana/advice/explanation.hpp>
 #include <ikebana/advice/summary.hpp>
 #include <ikebana/detail/form.hpp>
@@ -25,12 +25,12 @@ class StepMemory final : public DryListener {
   ~StepMemory() override { ledger_->place = nullptr; }
 
   /// Makes the step that is followed, by `step`. If it would be the first one, another step is made
-  /// before it, to its end: that makes the state of optimizers, with which later steps begin. The
-  /// same holds under Offload, whose memory for copies is counted only if it was allocated without
-  /// values. If the earlier step fails, as with an optimizer that reads values, the memory of the
-  /// first step is found out.
+  /// before it, to its end, because that makes the state of optimizers, with which later steps
+  /// begin. The same is done under Offload, whose memory for copies is counted only if it was
+  /// allocated without values. If the earlier step fails, as with an optimizer that reads values,
+  /// the memory of the first step is measured.
   void run(const BatchView& batch, const std::function<void()>& step);
-  /// The estimate by kind, by unit, and at the peak. Call it once, after the step.
+  /// Returns the estimate by kind, by unit, and at the peak. Call it once, after the step.
   const Estimate& estimate(const BatchView& batch);
   const StepFacts& facts() const { return facts_; }
   const std::shared_ptr<bridge::FakeLedger>& ledger() const { return ledger_; }

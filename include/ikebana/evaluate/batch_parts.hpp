@@ -1,5 +1,5 @@
 #pragma once
-// One batch of an evaluation, which Accumulate<Fit<>> may compute in parts, and repeat.
+// Evaluates one batch, which Accumulate<Fit<>> may compute in parts, and repeat.
 #include <ikebana/core/core.hpp>
 #include <ikebana/evaluate/loss_sums.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Metrics, which an evaluation computes besides the loss.
+// Defines metrics, which an evaluation computes besides the loss.
 #include <ikebana/batch.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
@@ -146,7 +146,7 @@ class Metric {
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>) erased_ = detail::MetricOf<M, Batch>::erased(metric);
   }
-  /// The name of its value in an Evaluation.
+  /// Returns the name of its value in an Evaluation.
   const std::string& name() const { return erased_.name(); }
   /// Throws Error if the loss gave no outputs.
   void update(const Batch& batch, const at::Tensor& outputs) const {

@@ -1,5 +1,6 @@
 #pragma once
-// `predict`: the output of a model for a batch or an input, without training.
+// Defines `predict`, which computes the output of a model for a batch or an input, without
+// training.
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/evaluation_mode.hpp>

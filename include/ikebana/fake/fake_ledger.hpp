@@ -14,15 +14,15 @@ namespace ikebana::bridge {
 /// as its caching allocator hands them out.
 class FakeLedger final : public FakeMemory, public MemorySources {
  public:
-  /// The source that counts one device.
+  /// Returns the source that counts one device.
   MemorySource& of(c10::Device device) override { return on(device); }
   /// Begins with `bytes` in use on the device.
   void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes, place); }
 
-  /// Called at each new peak. Returns the place of the computation, as a number that the caller
-  /// chooses.
+  /// A function that is called at each new peak. It returns the place of the computation, as a
+  /// number that the caller chooses.
   std::function<std::size_t()> place = {};
-  /// The place of the computation at the last peak of a device.
+  /// Returns the place of the computation at the last peak of a device.
   std::size_t place_of_peak(c10::Device device) { return on(device).place_of_peak(); }
 
   IKEBANA_INLINE std::size_t allocated(std::size_t bytes, c10::Device device) override;

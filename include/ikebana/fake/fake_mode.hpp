@@ -1,6 +1,6 @@
 #pragma once
-// Runs operators on fake tensors: shapes, dtypes and lifetimes are as in a computation, and nothing
-// is computed. The counterpart of Python's FakeTensorMode for C++.
+// Runs operators on fake tensors. Shapes, dtypes and lifetimes are as in a computation, but nothing
+// is computed. It is the counterpart of Python's FakeTensorMode for C++.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/fake/fake_operator.hpp>
@@ -30,20 +30,20 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
 
  private:
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op);
-  /// The scratch memory of a product of 16-bit tensors in FP32: its arguments in FP32, and what the
-  /// kernel needs for these. `wide_results` adds its results in FP32 once they exist.
+  /// Returns the scratch memory of a product of 16-bit tensors in FP32: its arguments in FP32, and
+  /// what the kernel needs for these. `wide_results` adds its results in FP32 once they exist.
   static std::int64_t wide_scratch(const OperatorCall& call, const FakeOperator& op);
-  /// The bytes of results in FP32: each is twice as large as the rounded one, which is made from
-  /// it.
+  /// Returns the bytes of results in FP32. Each is twice as large as the rounded one, which is made
+  /// from it.
   static std::int64_t wide_results(const OperatorCall& call);
   const FakeOperator& found(const OperatorCall& call);
-  /// True for `resize_`, and if a result is written to a tensor that has no elements yet.
+  /// Returns true for `resize_`, and if a result is written to a tensor that has no elements yet.
   static bool changes_layout(const OperatorCall& call);
 
-  /// False if the call writes to a tensor that existed before the mode.
+  /// Returns false if the call writes to a tensor that existed before the mode.
   static bool writes_to_own(const OperatorCall& call);
-  /// True if an argument is fake or larger than `small`: the values of large tensors with memory
-  /// are not used either.
+  /// Returns true if an argument is fake or larger than `small`: the values of large tensors with
+  /// memory are not used either.
   bool takes_fake(const OperatorCall& call) const;
   static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }
   template <class Predicate>
@@ -52,14 +52,14 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) { any = any || is(t); });
     return any;
   }
-  /// True if all results of the operator are small, so that it may be computed.
+  /// Returns true if all results of the operator are small, so that it may be computed.
   bool is_small(const OperatorCall& call, const FakeOperator& op);
   /// Computes the call. Fills uninitialised memory with 1, because a later operator that would
   /// write it does not if it has fake arguments.
   void compute_small(OperatorCall& call) const;
   /// Runs the composition on fake tensors, so that the mode sees each operator of it.
   void decompose(OperatorCall& call) const;
-  /// The arguments that an operator in place returns.
+  /// Returns the arguments that an operator in place returns.
   static std::vector<c10::IValue> written(const OperatorCall& call, const FakeOperator& op);
   void by_rule(OperatorCall& call, const FakeOperator& op);
   /// Calls the rule outside of autocast and autograd, because rules call LibTorch's own meta

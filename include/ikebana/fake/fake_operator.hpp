@@ -20,14 +20,14 @@ struct FakeOperator {
   bool reads = false;     ///< returns a number to the host, or a shape that depends on values
   /// The operator without `out`, if that has a rule.
   std::optional<c10::OperatorHandle> without_out = {};
-  std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
+  std::vector<int> returned = {};  ///< for each result, the index of the argument that it is, or -1
 
-  /// True if the operators that it calls run in its place.
+  /// Returns true if the operators that it calls run in its place.
   bool is_decomposed() const { return is_composite && rule == nullptr; }
 };
 
-/// The operator without `out`, such as `aten::where.self` for `aten::where.self_out`, if that has a
-/// rule.
+/// Returns the operator without `out`, such as `aten::where.self` for `aten::where.self_out`, if
+/// that has a rule.
 std::optional<c10::OperatorHandle> without_out(const c10::OperatorHandle& op);
 
 FakeOperator examined(const c10::OperatorHandle& op);

@@ -44,22 +44,22 @@ const c10::DataPtr& data_of(const at::Tensor& t);
 
 }  // namespace detail
 
-/// True for a tensor whose values are not known: it has no memory, or one element that stands for
-/// any value.
+/// Returns true for a tensor whose values are not known: it has no memory, or one element that
+/// stands for any value.
 bool is_fake(const at::Tensor& t);
 
-/// True for a tensor that a FakeMemory counts: a fake one, or a small one with memory that was made
-/// while the mode was open.
+/// Returns true for a tensor that a FakeMemory counts: a fake one, or a small one with memory that
+/// was made while the mode was open.
 bool is_counted(const at::Tensor& t);
 
-/// A storage on `device` of so many bytes, without memory. Whatever reads or writes it throws
-/// c10::Error with `error`.
+/// Returns a storage on `device` of so many bytes, without memory. Code that reads or writes it
+/// gets c10::Error with `error`.
 c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t bytes, c10::Device device,
                           const std::string& error);
 
-/// A storage of so many bytes for one element of this dtype that the host may read. Its value is 1,
-/// which stands for a number that is not known, such as a loss: it is finite, and a count of it is
-/// above 0.
+/// Returns a storage of so many bytes for one element of this dtype that the host may read. Its
+/// value is 1, which stands for a number that is not known, such as a loss: it is finite, and a
+/// count of it is above 0.
 c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarType type,
                          c10::Device device, std::size_t bytes);
 
@@ -83,8 +83,8 @@ class FakeTensors {
  public:
   explicit FakeTensors(std::shared_ptr<FakeMemory> memory) : memory_(std::move(memory)) {}
 
-  /// A fake tensor on `device`; contiguous, or with strides. Its memory has at least `at_least`
-  /// bytes.
+  /// Returns a fake tensor on `device`, which is contiguous or has the strides. Its memory has at
+  /// least `at_least` bytes.
   at::Tensor make(at::IntArrayRef sizes, at::ScalarType type, c10::Device device);
   at::Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
                   c10::Device device, std::size_t at_least = 0);

@@ -15,11 +15,12 @@ struct Shape {
   at::ScalarType type = at::kFloat;
   bool is_none = false;
   std::vector<std::int64_t> strides = {};  ///< empty: contiguous
-  std::int64_t bytes = 0;                  ///< of its memory, if that is more than its elements
+  std::int64_t bytes = 0;                  ///< the bytes of its memory, if that is more than its
+                                           ///< elements
 
   static Shape none() { return {.is_none = true}; }
   static Shape like(const at::Tensor& t);
-  /// The layout of a tensor on the meta device, which LibTorch's own kernels made.
+  /// Returns the layout of a tensor on the meta device, which LibTorch's own kernels made.
   static Shape of(const at::Tensor& meta);
 };
 using Shapes = std::vector<Shape>;
@@ -32,17 +33,17 @@ at::Tensor tensor_at(const OperatorCall& call, std::size_t i);
 std::vector<std::int64_t> ints_at(const OperatorCall& call, std::size_t i);
 std::int64_t int_at(const OperatorCall& call, std::size_t i);
 bool bool_at(const OperatorCall& call, std::size_t i);
-/// `list[i]`; the list may have one number for all dimensions.
+/// Returns `list[i]`. The list may have one number for all dimensions.
 std::int64_t of_dim(const std::vector<std::int64_t>& list, std::size_t i);
-/// A tensor on the meta device with the layout of an argument, or of a number.
+/// Returns a tensor on the meta device with the layout of an argument, or of a number.
 at::Tensor meta_at(const OperatorCall& call, std::size_t i);
 
-/// Contiguous results with the shapes and dtypes of arguments, one for each number.
+/// Returns contiguous results with the shapes and dtypes of arguments, one for each number.
 template <std::size_t... I>
 Shapes like(const OperatorCall& call) {
   return {Shape::like(tensor_at(call, I))...};
 }
-/// As `like`, for the results that the last argument, a mask, asks for.
+/// Returns the results of `like` that the last argument, a mask, asks for.
 template <std::size_t... I>
 Shapes like_masked(const OperatorCall& call) {
   const auto mask = call.arguments().back().toBoolList();
@@ -51,7 +52,8 @@ Shapes like_masked(const OperatorCall& call) {
     if (!mask.get(i)) all[i] = Shape::none();
   return all;
 }
-/// Results as an element-wise kernel makes them: with the strides of the argument, too.
+/// Returns results as an element-wise kernel makes them, which also have the strides of the
+/// argument.
 template <std::size_t... I>
 Shapes dense(const OperatorCall& call) {
   return {Shape::of(at::empty_like(meta_at(call, I)))...};
@@ -60,9 +62,9 @@ template <std::size_t I>
 Shapes dense_bool(const OperatorCall& call) {
   return {Shape::of(at::empty_like(meta_at(call, I), at::kBool))};
 }
-/// As `dense<0>`, with the real dtype of a complex argument.
+/// Returns the result of `dense<0>`, with the real dtype of a complex argument.
 Shapes dense_real(const OperatorCall& call);
-/// An element-wise result of two arguments.
+/// Returns an element-wise result of two arguments.
 template <std::size_t A, std::size_t B>
 Shapes binary(const OperatorCall& call) {
   return {Shape::of(at::add(meta_at(call, A), meta_at(call, B)))};
@@ -71,25 +73,25 @@ template <std::size_t A, std::size_t B>
 Shapes compared(const OperatorCall& call) {
   return {Shape::of(at::eq(meta_at(call, A), meta_at(call, B)))};
 }
-/// A result in the layout that the argument suggests: contiguous, or with channels last.
+/// Returns a result in the layout that the argument suggests: contiguous, or with channels last.
 Shape suggested(const at::Tensor& t, const std::vector<std::int64_t>& sizes, at::ScalarType type);
 template <std::size_t I>
 Shapes like_suggested(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, I);
   return {suggested(t, t.sizes().vec(), t.scalar_type())};
 }
-/// Matrices whose columns lie in memory one after the other, as LAPACK wants them.
+/// Returns matrices whose columns lie in memory one after the other, which LAPACK requires.
 Shape columns(std::vector<std::int64_t> sizes, at::ScalarType type);
 template <std::size_t I>
 Shapes like_columns(const OperatorCall& call) {
   return {columns(tensor_at(call, I).sizes().vec(), tensor_at(call, I).scalar_type())};
 }
-/// The common batch of two arguments, then these two sizes.
+/// Returns the common batch of two arguments, then these two sizes.
 std::vector<std::int64_t> batched(const at::Tensor& a, const at::Tensor& b, std::int64_t rows,
                                   std::int64_t width);
-/// The sizes that a reduction leaves of a tensor; without `dims` it reduces all dimensions.
+/// Returns the sizes that a reduction leaves of a tensor. Without `dims` it reduces all dimensions.
 std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims, bool keep);
-/// The dtype of a sum or a product: the one that is asked for, or Long for integers.
+/// Returns the dtype of a sum or a product: the one that is asked for, or Long for integers.
 at::ScalarType sum_type(const OperatorCall& call, std::size_t type);
 Shapes one_element(const OperatorCall& call);
 inline Shapes nothing(const OperatorCall&) { return {}; }

@@ -1,6 +1,7 @@
 #pragma once
-// The shapes that operators return for which LibTorch's C++ side has no meta kernel: one table of
-// rules by the operators' names, and the rules.
+// Defines the shapes that operators return for which LibTorch's C++ side has no meta kernel. The
+// table gives each operator's name its rule. The comment of a rule lists the arguments of the
+// operator.
 #include <ikebana/fake/shape.hpp>
 
 namespace ikebana::bridge {
@@ -10,13 +11,15 @@ Shapes where(const OperatorCall& call);
 inline Shapes with_mask(const OperatorCall& call) {
   return {dense<0>(call)[0], dense_bool<0>(call)[0]};
 }
-/// (gradient, self, weight): both results have all elements; the second is summed afterwards.
+/// Takes (gradient, self, weight). Both results have all elements, and the second is summed
+/// afterwards.
 Shapes prelu_backward(const OperatorCall& call);
-/// (real, imaginary), (absolute value, angle).
+/// Takes (real, imaginary) or (absolute value, angle).
 Shapes complex(const OperatorCall& call);
-/// (self, samples, replacement, generator).
+/// Takes (self, samples, replacement, generator).
 Shapes multinomial(const OperatorCall& call);
-/// (self, ..., out_int32, ...) and (boundaries, self, out_int32, ...): the numbers of places.
+/// Takes (self, ..., out_int32, ...) or (boundaries, self, out_int32, ...). Returns the numbers of
+/// places.
 template <std::size_t Of, std::size_t IsInt>
 Shapes places(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, Of);
@@ -27,8 +30,8 @@ Shapes places(const OperatorCall& call) {
 /// at::Reduction::None, whose name is a macro of X11.
 inline constexpr std::int64_t no_reduction = 0;
 
-/// Losses of (input, target, [weight], reduction): one element, or one for each of the input. Some
-/// kernels reduce in the memory of all elements, and return that.
+/// Computes losses of (input, target, [weight], reduction). Returns one element, or one for each of
+/// the input. Some kernels reduce in the memory of all elements, and return that memory.
 template <std::size_t Reduction, bool Keeps>
 Shapes loss(const OperatorCall& call) {
   Shapes all = binary<0, 1>(call);
@@ -37,52 +40,53 @@ Shapes loss(const OperatorCall& call) {
   const auto itemsize = static_cast<std::int64_t>(c10::elementSize(all[0].type));
   return {{.type = all[0].type, .bytes = Keeps ? elements * itemsize : 0}};
 }
-/// (self, target, p, margin, weight, reduction): one element, or one for each row.
+/// Takes (self, target, p, margin, weight, reduction). Returns one element, or one for each row.
 Shapes multi_margin_loss(const OperatorCall& call);
-/// (self, target, reduction): the loss, and a mask of the targets.
+/// Takes (self, target, reduction). Returns the loss, and a mask of the targets.
 Shapes multilabel_margin_loss(const OperatorCall& call);
-/// (log probabilities, targets, input lengths, target lengths, ...): the losses, and the logarithms
-/// of alpha, for the longest target. If the lengths are tensors, the row length of the targets is
-/// used, which is the most.
+/// Takes (log probabilities, targets, input lengths, target lengths, ...). Returns the losses, and
+/// the logarithms of alpha, for the longest target. If the lengths are tensors, the row length of
+/// the targets is used, which is the most.
 Shapes ctc_loss(const OperatorCall& call);
-/// (self, target, weight, reduction, ignore_index): the loss, and the sum of the weights.
+/// Takes (self, target, weight, reduction, ignore_index). Returns the loss, and the sum of the
+/// weights.
 Shapes nll_loss2d(const OperatorCall& call);
 
-/// std, var and their pairs with the mean: (self, dims, correction, keepdim).
+/// Computes std, var and their pairs with the mean. Takes (self, dims, correction, keepdim).
 template <std::size_t Results>
 Shapes moments(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
   return Shapes(Results, {reduced(t, call.arguments()[1], bool_at(call, 3)), t.scalar_type()});
 }
-/// (self, dtype).
+/// Takes (self, dtype).
 inline Shapes whole_product(const OperatorCall& call) { return {{{}, sum_type(call, 1)}}; }
-/// (self, dims, keepdim, dtype).
+/// Takes (self, dims, keepdim, dtype).
 inline Shapes sum_of_dims(const OperatorCall& call) {
   return {{reduced(tensor_at(call, 0), call.arguments()[1], bool_at(call, 2)), sum_type(call, 3)}};
 }
-/// (self, ..., dim, keepdim): values and their indices.
+/// Takes (self, ..., dim, keepdim). Returns values and their indices.
 template <std::size_t Dim>
 Shapes value_and_index(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
   const auto sizes = reduced(t, call.arguments()[Dim], bool_at(call, Dim + 1));
   return {{sizes, t.scalar_type()}, {sizes, at::kLong}};
 }
-/// (self, dims).
+/// Takes (self, dims).
 inline Shapes count(const OperatorCall& call) {
   return {{reduced(tensor_at(call, 0), call.arguments()[1], false), at::kLong}};
 }
 Shapes index_select(const OperatorCall& call);
-/// (self, index).
+/// Takes (self, index).
 inline Shapes take(const OperatorCall& call) {
   return {{tensor_at(call, 1).sizes().vec(), tensor_at(call, 0).scalar_type()}};
 }
-/// (self, dim, start, length).
+/// Takes (self, dim, start, length).
 Shapes narrow_copy(const OperatorCall& call);
-/// (gradient, sizes, ...).
+/// Takes (gradient, sizes, ...).
 inline Shapes of_sizes(const OperatorCall& call) {
   return {{ints_at(call, 1), tensor_at(call, 0).scalar_type()}};
 }
-/// (rows, columns, offset, dtype, ...): the indices below or above the diagonal.
+/// Takes (rows, columns, offset, dtype, ...). Returns the indices below or above the diagonal.
 template <bool Lower>
 Shapes triangle(const OperatorCall& call) {
   const std::int64_t rows = int_at(call, 0), columns = int_at(call, 1), offset = int_at(call, 2);
@@ -95,7 +99,7 @@ Shapes triangle(const OperatorCall& call) {
   return {{{2, elements}, type.isNone() ? at::kLong : type.toScalarType()}};
 }
 
-/// (self, ..., output sizes): the last dimensions are given.
+/// Takes (self, ..., output sizes), which gives the last dimensions.
 template <std::size_t Sizes>
 Shapes resized(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
@@ -104,20 +108,21 @@ Shapes resized(const OperatorCall& call) {
   std::copy(last.begin(), last.end(), sizes.end() - std::ssize(last));
   return {suggested(t, sizes, t.scalar_type())};
 }
-/// (self, padding): two numbers for each of the last dimensions, from the last on.
+/// Takes (self, padding), which has two numbers for each of the last dimensions, from the last on.
 Shapes padded(const OperatorCall& call);
-/// (self, kernel, stride, padding, dilation, ceil_mode): the maxima and their indices.
+/// Takes (self, kernel, stride, padding, dilation, ceil_mode). Returns the maxima and their
+/// indices.
 Shapes max_pool3d(const OperatorCall& call);
-/// (input, grid, ...): grid has a place in the input for each element of the result.
+/// Takes (input, grid, ...). The grid has a place in the input for each element of the result.
 Shapes grid_sampler(const OperatorCall& call);
-/// (gradient, input, grid, ..., mask). The second gradient is always computed.
+/// Takes (gradient, input, grid, ..., mask). The second gradient is always computed.
 Shapes grid_sampler_backward(const OperatorCall& call);
-/// (self, kernel, dilation, padding, stride): a column for each place of the window.
+/// Takes (self, kernel, dilation, padding, stride). Returns a column for each place of the window.
 Shapes im2col(const OperatorCall& call);
-/// (self, output sizes, kernel, ...).
+/// Takes (self, output sizes, kernel, ...).
 Shapes col2im(const OperatorCall& call);
-/// (self, factor): blocks of channels become blocks of pixels, or, with `Back`, the other way
-/// round.
+/// Takes (self, factor). Blocks of channels become blocks of pixels, or, with `Back`, the
+/// other way round.
 template <bool Back>
 Shapes pixel_shuffle(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
@@ -130,37 +135,38 @@ Shapes pixel_shuffle(const OperatorCall& call) {
   return {{sizes, t.scalar_type()}};
 }
 
-/// (self, B, upper, left, ...).
+/// Takes (self, B, upper, left, ...).
 Shapes solve_triangular(const OperatorCall& call);
-/// (x1, x2, p, mode): a distance for each pair of rows.
+/// Takes (x1, x2, p, mode). Returns a distance for each pair of rows.
 Shapes cdist(const OperatorCall& call);
-/// (gradient, x1, x2, p, distances).
+/// Takes (gradient, x1, x2, p, distances).
 Shapes cdist_backward(const OperatorCall& call);
-/// (self, p).
+/// Takes (self, p).
 Shapes pdist(const OperatorCall& call);
-/// (self, dims, normalization, onesided).
+/// Takes (self, dims, normalization, onesided).
 Shapes fft_of_real(const OperatorCall& call);
-/// (self, dims, normalization, last size).
+/// Takes (self, dims, normalization, last size).
 Shapes fft_to_real(const OperatorCall& call);
-/// (self, batch1, batch2, ...): one matrix, the sum of products.
+/// Takes (self, batch1, batch2, ...). Returns one matrix, the sum of products.
 Shapes addbmm(const OperatorCall& call);
-/// (self, vector, vector, ...).
+/// Takes (self, vector, vector, ...).
 Shapes addr(const OperatorCall& call);
-/// (self, mat2): 32-bit sums of 8-bit integers.
+/// Takes (self, mat2). Returns 32-bit sums of 8-bit integers.
 inline Shapes int_mm(const OperatorCall& call) {
   return {{{tensor_at(call, 0).size(0), tensor_at(call, 1).size(1)}, at::kInt}};
 }
-/// (self, mat2, scales of both, bias, scale of the result, out_dtype, ...).
+/// Takes (self, mat2, scales of both, bias, scale of the result, out_dtype, ...).
 Shapes scaled_mm(const OperatorCall& call);
-/// (v, g, dim): the weight, and the norms, which are FP32 for BF16.
+/// Takes (v, g, dim). Returns the weight, and the norms, which are FP32 for BF16.
 Shapes weight_norm(const OperatorCall& call);
 
-/// (input, normalized_shape, weight, bias, eps): the result, mean and rstd.
+/// Takes (input, normalized_shape, weight, bias, eps). Returns the result, mean and rstd.
 Shapes layer_norm(const OperatorCall& call);
-/// (gradient, input, normalized_shape, mean, rstd, weight, bias, mask).
+/// Takes (gradient, input, normalized_shape, mean, rstd, weight, bias, mask).
 inline Shapes layer_norm_backward(const OperatorCall& call) { return like_masked<1, 5, 6>(call); }
 
-/// (input, weight, bias, running_mean, running_var, training, ...): the result and what is saved.
+/// Takes (input, weight, bias, running_mean, running_var, training, ...). Returns the result and
+/// what is saved.
 template <std::size_t Training>
 Shapes batch_norm(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
@@ -169,40 +175,40 @@ Shapes batch_norm(const OperatorCall& call) {
   const Shape saved{{training ? input.size(1) : 0}, type};
   return {Shape::like(input), saved, saved};
 }
-/// (gradient, input, weight, ..., mask).
+/// Takes (gradient, input, weight, ..., mask).
 Shapes batch_norm_backward(const OperatorCall& call);
-/// (input, weight, bias, N, C, HxW, groups, eps): the result, mean and rstd.
+/// Takes (input, weight, bias, N, C, HxW, groups, eps). Returns the result, mean and rstd.
 Shapes group_norm(const OperatorCall& call);
-/// (gradient, input, mean, rstd, weight, N, C, HxW, groups, mask).
+/// Takes (gradient, input, mean, rstd, weight, N, C, HxW, groups, mask).
 Shapes group_norm_backward(const OperatorCall& call);
 
-/// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
+/// Takes (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
 Shapes convolution(const OperatorCall& call);
-/// (gradient, input, weight, bias_sizes, ..., mask).
+/// Takes (gradient, input, weight, bias_sizes, ..., mask).
 Shapes convolution_backward(const OperatorCall& call);
 
-/// (query, key, value, ...): the result, and a number for each query.
+/// Takes (query, key, value, ...). Returns the result, and a number for each query.
 Shapes cpu_attention(const OperatorCall& call);
-/// (gradient, query, key, value, ...).
+/// Takes (gradient, query, key, value, ...).
 Shapes cpu_attention_backward(const OperatorCall& call);
-/// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+/// Takes (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
 /// include_last_offset, padding_idx).
 Shapes embedding_bag(const OperatorCall& call);
-/// (gradient, indices, offset2bag, bag_size, max_indices, number of weights, ...).
+/// Takes (gradient, indices, offset2bag, bag_size, max_indices, number of weights, ...).
 Shapes embedding_bag_dense_backward(const OperatorCall& call);
-/// (gradient, weight, indices, ...).
+/// Takes (gradient, weight, indices, ...).
 inline Shapes embedding_bag_weights_backward(const OperatorCall& call) {
   return {{{tensor_at(call, 2).numel()}, tensor_at(call, 0).scalar_type()}};
 }
-/// The bytes from one row of a matrix to the next in oneDNN's memory.
+/// Returns the bytes from one row of a matrix to the next in oneDNN's memory.
 std::int64_t padded_row(std::int64_t elements, std::size_t itemsize);
-/// (input, w0..w3, hx, cx, reverse, batch_sizes, mode, hidden_size, ..., train): one layer, one
-/// direction. The last result is oneDNN's workspace, in whole pages: gates and outputs of each
-/// step, the states of both sides of the layer, and their gradients.
+/// Takes (input, w0..w3, hx, cx, reverse, batch_sizes, mode, hidden_size, ..., train). Computes one
+/// layer in one direction. The last result is oneDNN's workspace, in whole pages: gates and outputs
+/// of each step, the states of both sides of the layer, and their gradients.
 Shapes rnn_layer(const OperatorCall& call);
-/// (input, w0..w3, hx, cx, ...): the gradients of the first seven, in FP32.
+/// Takes (input, w0..w3, hx, cx, ...). Returns the gradients of the first seven, in FP32.
 Shapes rnn_layer_backward(const OperatorCall& call);
-/// (gradient, indices, number of weights, ...).
+/// Takes (gradient, indices, number of weights, ...).
 Shapes embedding_dense_backward(const OperatorCall& call);
 
 // The rules, by the names of the operators with their overloads.
@@ -373,7 +379,7 @@ inline constexpr NamedShapeRule layer_shape_rules[] = {
 
 }  // namespace detail
 
-/// The rule of an operator, such as `aten::where.self`; null if it has no rule.
+/// Returns the rule of an operator, such as `aten::where.self`; null if it has no rule.
 ShapeRule shape_rule(std::string_view name);
 
 }  // namespace ikebana::bridge

@@ -20,12 +20,14 @@ class CSVLogger {
   /// is not a regular file, such as a device.
   explicit CSVLogger(std::string path);
 
-  /// Columns: step, loss, each named term, lr; grad_norm and peak_bytes if a policy reports them;
-  /// under Accumulate<Fit<>> microbatches and undone; skipped (0 or 1), seconds.
+  /// Writes the columns step, loss, each named term, and lr; grad_norm and peak_bytes if a policy
+  /// reports them; under Accumulate<Fit<>> microbatches and undone; then skipped (0 or 1), and
+  /// seconds.
   void operator()(const Report& report) const;
-  /// Columns: epoch, steps, loss, seconds; with validation also val_loss and val_<metric>.
+  /// Writes the columns epoch, steps, loss, and seconds; with validation also val_loss and
+  /// val_<metric>.
   void operator()(const Epoch& epoch) const;
-  /// Any columns: pairs of name and value.
+  /// Writes any columns, which are pairs of name and value.
   void operator()(const Row& row) const;
 
  private:

@@ -38,9 +38,9 @@ class EarlyStopper {
   bool step(double value);
   /// Returns whether training is to stop, after the last `step`.
   bool stops() const { return has_diverged_ || bad_epochs_ >= values_.patience; }
-  /// The best value so far; NaN before the first.
+  /// Returns the best value so far, or NaN before the first.
   double best() const { return best_; }
-  /// The number of epochs since the best value.
+  /// Returns the number of epochs since the best value.
   std::int64_t bad_epochs() const { return bad_epochs_; }
 
   /// Saves and loads the counts. Loading a state without them, from a training without early

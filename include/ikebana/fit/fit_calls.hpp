@@ -1,5 +1,5 @@
 #pragma once
-// The methods of a trainer, a loader and options that `fit` calls, without their types.
+// Defines the methods of a trainer, a loader and options that `fit` calls, without their types.
 #include <ikebana/ranks/step_opening.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/saved_trainer.hpp>
@@ -10,7 +10,7 @@ namespace ikebana::detail {
 struct EpochSteps {
   const std::int64_t& epoch;
   std::int64_t& batch;  ///< number of batches of the epoch that were begun
-  /// Called after each step. Returns false if training stops.
+  /// A function that is called after each step. It returns false if training stops.
   c10::function_ref<bool(const Report&)> end_step;
 };
 

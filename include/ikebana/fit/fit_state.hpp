@@ -1,5 +1,5 @@
 #pragma once
-// The progress of `fit`, which is saved beside its trainer's own state.
+// Defines the progress of `fit`, which is saved beside its trainer's own state.
 #include <algorithm>
 #include <ikebana/fit/early_stopping.hpp>
 #include <ikebana/report.hpp>
@@ -15,8 +15,8 @@ struct FitState {
   History history = {};    // completed epochs, then the current one
   std::int64_t epoch = 0;  // completed epochs
   std::int64_t batch = 0;  // batches of the current epoch that were trained on
-  std::int64_t steps = 0;  // of the current epoch
-  double loss_sum = 0;     // over these steps
+  std::int64_t steps = 0;  // the number of steps of the current epoch
+  double loss_sum = 0;     // the sum over these steps
   double best = std::numeric_limits<double>::quiet_NaN();  // the value of the best saved state
   std::string best_rule =
       {};  // the rule that chooses it, such as `min.loss`; empty: no state is chosen
@@ -54,7 +54,8 @@ struct FitState {
     if (!archive.loading()) return;
     for (std::size_t e = 0; e < std::min(values.size(), completed); ++e) set(history[e], values[e]);
   }
-  /// Saves and loads a number of each epoch's validation; NaN for an epoch without validation.
+  /// Saves and loads a number of each epoch's validation, which is NaN for an epoch without
+  /// validation.
   template <class Field>
   void archive_validation(Archive& archive, const std::string& name, Field field) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();

@@ -1,5 +1,5 @@
 #pragma once
-// The options of `fit`.
+// Defines the options of `fit`.
 #include <filesystem>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/tensor_values.hpp>
@@ -26,9 +26,9 @@ concept DividesAmongRanks = requires(Loader& loader, Archive& archive) {
   loader.state(archive);
 };
 
-/// Describes a loader, so that ranks can compare theirs before they train: `rank num_replicas`,
-/// then a line for each number of its position and of the values on which the position depends.
-/// Returns one empty line for a loader that knows no ranks.
+/// Describes a loader, so that ranks can compare theirs before they train. The lines are `rank
+/// num_replicas`, then one for each number of its position and of the values on which the position
+/// depends. Returns one empty line for a loader that knows no ranks.
 template <class Loader>
 std::string lines_of_loader(Loader& loader) {
   if constexpr (DividesAmongRanks<Loader>) {
@@ -154,7 +154,8 @@ struct StopWhen : std::function<bool()> {
 #endif
 };
 
-/// Chooses the best state: that of the epoch with the smallest or the largest value in validation.
+/// Chooses the best state, which is the state of the epoch with the smallest or the largest value
+/// in validation.
 struct KeepBest {
   /// Chooses whether the smallest or the largest value is the best.
   enum Mode {
@@ -173,9 +174,10 @@ struct FitOptions {
   std::int64_t batches_per_step = 1;                ///< batches per update; each is one microbatch
   BatchSource<Batch> validate = {};                 ///< evaluated after every epoch
   std::vector<Metric<Batch>> metrics = {};          ///< computed by each validation: `{Accuracy{}}`
-  std::function<void(const Report&)> on_step = {};  ///< called after each step
-  std::function<void(const Epoch&)> on_epoch = {};  ///< called after each epoch and its validation
-  /// Called after every step and every epoch; fit stops when it returns true.
+  std::function<void(const Report&)> on_step = {};  ///< is called after each step
+  std::function<void(const Epoch&)> on_epoch = {};  ///< is called after each epoch and its
+                                                    ///< validation
+  /// Is called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
   /// Ends training after an epoch whose validation has not improved for some epochs.
   std::optional<EarlyStopping> early_stopping = {};

@@ -1,5 +1,5 @@
 #pragma once
-// A progress bar on stderr. Draws nothing if stderr is not a terminal.
+// Defines a progress bar on stderr. It draws nothing if stderr is not a terminal.
 #include <chrono>
 #include <ikebana/posix/terminal.hpp>
 #include <ikebana/report.hpp>
@@ -11,14 +11,14 @@ namespace ikebana {
 /// the device.
 class Progress {
  public:
-  /// The bar of `fit`. `loader` gives the length of an epoch if it has a size.
+  /// Makes the bar of `fit`. `loader` gives the length of an epoch if it has a size.
   template <class Loader>
   Progress(bool enabled, std::int64_t epochs, const Loader& loader, std::int64_t batches_per_step)
       : Progress(enabled, epochs, batches_of(loader), batches_per_step) {}
-  /// A bar of `batches` batches per epoch.
+  /// Makes a bar of `batches` batches per epoch.
   Progress(bool enabled, std::int64_t epochs, std::optional<std::int64_t> batches,
            std::int64_t batches_per_step);
-  /// A bar of `steps` steps, which counts `items`.
+  /// Makes a bar of `steps` steps, which counts `items`.
   Progress(bool enabled, std::int64_t steps, const char* items)
       : enabled_(enabled && detail::stderr_is_terminal()),
         epochs_(1),

@@ -55,7 +55,7 @@ class StateKeeper {
   FitState& fit_state_;
   StateFolder folder_;
   AsyncSaver saver_;
-  std::exception_ptr error_;    // of the last save
+  std::exception_ptr error_;    // the error of the last save
   std::int64_t last_step_ = 0;  // the step of the last save
   bool last_is_best_ = false;   // the last save is of the best state so far
   bool step_is_saved_ = false;  // the step that was just made is saved

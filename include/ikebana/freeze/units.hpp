@@ -1,5 +1,5 @@
 #pragma once
-// Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
+// Defines Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
 #include <ikebana/detail/process_registry.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
@@ -22,7 +22,8 @@ struct Freeze {};
 /// and BadModel if nothing is left to train.
 template <>
 struct Freeze<> {
-  ParameterRule match;  ///< which parameters: a pattern of names, or a function of name and tensor
+  ParameterRule match;  ///< chooses parameters: a pattern of names, or a function of name and
+                        ///< tensor
 };
 
 namespace detail {
@@ -99,7 +100,7 @@ struct Mechanism<Freeze<>> : FreezeHooks {
   std::string describe() const { return frozen_.describe(); }
 
  private:
-  ParameterRule rule_;  // when the trainer was made
+  ParameterRule rule_;  // the rule when the trainer was made
   detail::FrozenSet frozen_;
 };
 

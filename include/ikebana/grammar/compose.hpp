@@ -111,7 +111,7 @@ struct policy_in<Axis, Composed<Policy, Others...>> {
   using type = Policy;
 };
 
-/// The policy of an axis as a tuple of one type, or as an empty tuple if it is the default.
+/// Returns the policy of an axis as a tuple of one type, or as an empty tuple if it is the default.
 template <class Axis, class... Policies>
 constexpr auto written_on() {
   if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...)) {

@@ -19,7 +19,7 @@ inline constexpr bool possible = false;
 /// There is nothing to refuse.
 struct Nothing {};
 
-// Policies
+// The following refuses policies.
 
 template <class Written>
 struct NotAPolicy {
@@ -71,7 +71,7 @@ struct TwoPoliciesSet {
                 "policy per axis. Remove one of the two.");
 };
 
-// Choices
+// The following refuses choices of a policy.
 
 template <class Written, class... Choices>
 struct UnknownChoice {
@@ -145,7 +145,7 @@ struct UpdatesBeforeSum {
                 "is for, write Shard<ZeRO2> or Shard<FSDP>: each rank keeps its rows of them.");
 };
 
-// The model and its loss
+// The following refuses the model and its loss.
 
 template <class Model>
 struct NotAModel {

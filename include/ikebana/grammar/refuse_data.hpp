@@ -1,5 +1,5 @@
 #pragma once
-// The refusals of a DataLoader: its dataset and its collate function.
+// Defines the refusals of a DataLoader: its dataset and its collate function.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {

@@ -1,5 +1,6 @@
 #pragma once
-// The refusals of what `fit`, `evaluate` and `update_bn` are given: loaders, options and metrics.
+// Defines the refusals of what `fit`, `evaluate` and `update_bn` are given: loaders, options and
+// metrics.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana {
@@ -9,7 +10,7 @@ struct FitOptions;
 
 namespace refuse {
 
-// Loaders and options
+// The following refuses loaders and options.
 
 template <class Given>
 struct NoBatches {
@@ -41,7 +42,7 @@ struct NotOptions {
       ".validate = held_out, .metrics = {Accuracy{}}}).");
 };
 
-// Metrics
+// The following refuses metrics.
 
 template <class Metric>
 struct MetricWithoutName {

@@ -1,5 +1,5 @@
 #pragma once
-// The refusals of what cannot be offloaded, or not with another policy.
+// Defines the refusals of what cannot be offloaded at all, or not together with another policy.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {

@@ -1,5 +1,6 @@
 #pragma once
-// The refusals of a `run` that is used as a model, or given what is no module.
+// Defines the refusals of a `run` that is used as a model, or that is given something else than a
+// module.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {

@@ -1,5 +1,5 @@
 #pragma once
-// The refusals of schedules that hold other ones.
+// Defines the refusals of schedules that hold other ones.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {

@@ -1,11 +1,11 @@
 #pragma once
-// The refusals of a program of TorchScript, of an optimizer that others hold, of a mechanism that
-// cannot carry its policy out, and of values that do not fit.
+// Defines the refusals of a program of TorchScript, of an optimizer that others hold, of a
+// mechanism that cannot carry its policy out, and of values that do not fit.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {
 
-// A model of another language
+// The following refuses a model of another language.
 
 template <class Model>
 struct ScriptedModel {
@@ -27,7 +27,7 @@ struct LossOfTorch {
       "-> Loss that calls it with torch::kSum, and gives the count.");
 };
 
-// Optimizers of optimizers
+// The following refuses optimizers of optimizers.
 
 template <class Policy, class Written>
 struct PartIsNoOptimizer {
@@ -51,7 +51,7 @@ struct NeedsSeveralLosses {
                 "loop of your own.");
 };
 
-// Mechanisms
+// The following refuses mechanisms.
 
 template <class Policy>
 struct NoMechanism {
@@ -137,7 +137,7 @@ struct MayThrowAfterUpdate {
                 "Mark its after_update, end_step and abort noexcept, and an average's restart.");
 };
 
-// Values
+// The following refuses values.
 
 template <class Given, class Model>
 struct NotTheModel {

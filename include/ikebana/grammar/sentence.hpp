@@ -1,6 +1,7 @@
 #pragma once
-// Sentences with names of types, built while a refusal is compiled. As a template argument g++
-// prints the finished text; clang prints the sum of texts and names that it was written as.
+// Defines sentences with names of types, which are built while a refusal is compiled. As a template
+// argument, g++ prints the finished text, and clang prints the sum of texts and names from which it
+// was made.
 #include <cstddef>
 
 namespace ikebana::refuse {

@@ -49,7 +49,7 @@ concept own_axis = std::is_class_v<Axis> && requires { sizeof(Axis); } &&
 using StepWrappers =
     AxisList<axis::observe, axis::capture, axis::checkpoint, axis::accumulate, axis::precision>;
 
-/// Two wrappers of a unit that are no axes of their own.
+/// Two wrappers of a unit that are not axes.
 namespace wrapper {
 struct frames;  ///< a checkpoint frame over several units; recompute gathers each of them again
 struct gather;  ///< the unit's parameters are gathered, and released afterwards

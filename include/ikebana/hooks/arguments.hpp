@@ -1,5 +1,5 @@
 #pragma once
-// The arguments of hooks: gradients, master weights, the part of a step.
+// Defines the arguments of hooks: gradients, master weights, and the part of a step.
 #include <ikebana/batch/position.hpp>
 #include <ikebana/detail/finite_checks.hpp>
 #include <ikebana/detail/number.hpp>
@@ -24,7 +24,7 @@ using DTypes = std::vector<at::ScalarType>;  ///< dtypes, one for each parameter
 
 namespace detail {
 const char* phase_name(Phase phase);
-/// The tensors without gradients: they share their memory.
+/// Returns the tensors without gradients, which share their memory.
 Tensors detached(const Tensors& tensors);
 }  // namespace detail
 
@@ -44,25 +44,25 @@ at::Tensor elements_of(const at::Tensor& gradient);
 /// numbers, stay where their master is.
 struct StateStorage {
   virtual ~StateStorage() = default;
-  /// When the trainer is made: a tensor such as `like` is placed at the first step, if its master
-  /// gets a gradient. May take the space now, and throw if there is not enough.
+  /// Is called when the trainer is made. A tensor like `like` will be placed at the first step, if
+  /// its master gets a gradient. May take the space now, and throw if there is not enough.
   virtual void reserve_state(const at::Tensor& /*like*/) {}
-  /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
-  /// device of `state`, which may outlive this storage. Called before an update, and while a state
-  /// that is to be loaded is checked. May throw.
+  /// Allocates memory for a new tensor of state. Returns a tensor with the values, shape, strides,
+  /// dtype and device of `state`, which may outlive this storage. Is called before an update, and
+  /// while a state that is to be loaded is checked. May throw.
   virtual at::Tensor place_state(const at::Tensor& state) = 0;
-  /// Returns how many bytes of state an update may use at once; 0: all, without windows. Asked
-  /// before each update. Windows are of consecutive parameters, and a parameter is never cut: one
-  /// that has more state is alone in its window.
+  /// Returns how many bytes of state an update may use at once. 0 means all, without windows. Is
+  /// called before each update. Windows are of consecutive parameters, and a parameter is never
+  /// cut: one that has more state is alone in its window.
   virtual std::int64_t window_bytes() const { return 0; }
-  /// Around the use of these tensors by an update that is not known to be rejected, once for each;
-  /// and once more if that update is undone. Outside of windows, memory must be readable, since
-  /// saving a state reads it.
+  /// Begins the use of these tensors by an update that is not known to be rejected. Is called once
+  /// for each update, and once more if that update is undone. Outside of windows, memory must be
+  /// readable, because saving a state reads it.
   virtual void begin_window(const Tensors& /*state*/) noexcept {}
-  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< after that use
-  /// Around the use of master weights or their gradients, by what goes through all of them.
+  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< ends that use
+  /// Begins the use of master weights or their gradients by code that goes through all of them.
   virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
-  virtual void end_use(const Tensors&) noexcept {}  ///< after that use
+  virtual void end_use(const Tensors&) noexcept {}  ///< ends that use
 };
 
 /// Receives the gradients of master weights that come from other ranks.
@@ -85,9 +85,9 @@ struct GradientProtocol {
   bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
   at::Tensor overflow;  ///< one float, 1: under a loss scale, a gradient was not finite before a
                         ///< policy changed it; undefined: no policy has
-  FiniteChecks finite;  ///< what `found_inf` does not say yet; it does before `prepare`, and before
-                        ///< a policy of a user's own is asked
-  StateStorage* storage = nullptr;  ///< as that of the masters
+  FiniteChecks finite;  ///< checks that `found_inf` does not include yet; it does before `prepare`,
+                        ///< and before a user's own policy is called
+  StateStorage* storage = nullptr;  ///< the storage of the masters
 };
 }  // namespace detail
 
@@ -95,14 +95,18 @@ struct GradientProtocol {
 /// into them: what they are still to be divided by (loss scale, late count, clipping) is collected
 /// in `divisor`, and the update divides once.
 struct StepGradients {
-  std::vector<std::size_t> indices;  ///< of each among the trainer's master weights
-  Tensors values;                    ///< in the order of `indices`
+  std::vector<std::size_t> indices;  ///< the index of each of them among the trainer's master
+                                     ///< weights
+  Tensors values;                    ///< the gradients, in the order of `indices`
   at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
-  at::Tensor norm;          ///< of the true gradients before clipping; undefined: not asked for
-  at::Tensor squared_norm;  ///< of the values, over all slices; undefined: not summed over ranks
+  at::Tensor norm;          ///< the norm of the true gradients before clipping; undefined: no
+                            ///< mechanism asked for it
+  at::Tensor squared_norm;  ///< the squared norm of the values, over all slices; undefined: it was
+                            ///< not summed over ranks
   bool norm_is_current = false;  ///< no policy has changed the values since, but by clipping
   at::Tensor found_inf;          ///< one float, 1: skip the update; undefined: not asked for
-  std::optional<BatchPosition> position;  ///< of the step's batch; no value: not known
+  std::optional<BatchPosition> position;  ///< the position of the step's batch; no value: it is not
+                                          ///< known
   detail::GradientProtocol protocol;      ///< for the library; a policy's author needs none of it
 
   /// Takes the gradients that the last backward left, and forgets everything else.
@@ -120,15 +124,15 @@ struct StepGradients {
   void in_windows(bool writes, const F& f) const {
     for_windows(protocol.storage, values, writes, f);
   }
-  /// The dtype of a divisor that loses nothing: Double if a gradient is Double, else Float.
+  /// Returns the dtype of a divisor that loses nothing: Double if a gradient is Double, else Float.
   at::ScalarType divisor_dtype() const;
   /// Skips the update if `flag` (one float) is not 0.
   void reject(const at::Tensor& flag);
-  /// True if `protocol.finite` can check this number: it is where the gradients are, and the host
-  /// cannot read it. A mechanism that records a step lists each flag by itself.
+  /// Returns true if `protocol.finite` can check this number: it is on the device of the gradients,
+  /// and the host cannot read it. A mechanism that records a step lists each flag by itself.
   bool checks_later(const at::Tensor& number) const;
-  /// A number of the device that computes, where the gradients and the update are: waits for it if
-  /// they are on the host, and for their values anyway.
+  /// Returns a number of the device that computes on the device of the gradients and the update. It
+  /// waits for the number if they are on the host. The update would wait for its values anyway.
   at::Tensor where_values_are(const at::Tensor& number) const;
 };
 
@@ -143,33 +147,36 @@ struct UpdateRounding {
 };
 
 namespace detail {
-/// True if the update of the master weight `p` is rounded: only BF16 weights are.
+/// Returns true if the update of the master weight `p` is rounded: only BF16 weights are.
 bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p);
-/// All elements of a tensor without gaps, in one dimension.
+/// Returns all elements of a tensor without gaps, in one dimension.
 at::Tensor in_memory_order(const at::Tensor& t);
 }  // namespace detail
 
 /// The master weights, as an update sees them.
 struct Masters {
-  std::vector<std::string> names;      ///< of the parameters, as `named_parameters` has them
+  std::vector<std::string> names;      ///< the names of the parameters, as in `named_parameters`
   Tensors values;                      ///< leaves; the optimizer updates them in place
   UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
   std::size_t first = 0;               ///< index of the first of these among the trainer's
   StateStorage* storage = nullptr;     ///< null: optimizers make state where its master is
-  GradientStorage* gradient_storage = nullptr;  ///< null: they are copied to where their master is
-  std::vector<Slice> slices = {};               ///< of each; empty: all are whole
-  RankGroup* ranks = nullptr;                   ///< among which they are cut; null: all are whole
-  std::vector<std::vector<std::string>> other_names = {};  ///< of each if tied; empty: none is
+  GradientStorage* gradient_storage = nullptr;  ///< null: gradients are copied to the device of
+                                                ///< their master
+  std::vector<Slice> slices = {};               ///< the slice of each; empty: all are whole
+  RankGroup* ranks = nullptr;                   ///< the ranks among which masters are cut; null:
+                                                ///< all are whole
+  std::vector<std::vector<std::string>> other_names = {};  ///< the other names of each, if it is
+                                                           ///< tied; empty: no parameter is tied
 
   /// Adds one, with further names of it if it is a tied weight.
   void add(std::string name, at::Tensor value, Slice slice, std::vector<std::string> others = {});
   /// Adds master `i` of others.
   void add(const Masters& others, std::size_t i);
-  /// Further names of master `i`.
+  /// Returns further names of master `i`.
   std::vector<std::string> others_of(std::size_t i) const;
-  /// Master `i` alone.
+  /// Returns master `i` alone.
   Masters only(std::size_t i) const;
-  /// True if master `i` is a whole parameter.
+  /// Returns true if master `i` is a whole parameter.
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }
   /// Returns what a rule is asked about: the master itself, or, if it is a slice, a tensor of the
   /// whole parameter's shape and dtype that has no values; reading one is an error.

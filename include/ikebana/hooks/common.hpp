@@ -1,5 +1,5 @@
 #pragma once
-// The hooks that a step calls on every mechanism, and the hooks that several axes share.
+// Defines the hooks that a step calls on every mechanism, and the hooks that several axes share.
 #include <ikebana/batch.hpp>
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/grammar/axis_of.hpp>
@@ -35,14 +35,14 @@ struct Hooks : detail::EngineHooks {
   /// `rate.momentum(m)` its momentum (hooks/step_rate.hpp).
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {}
-  /// 11. Called after an update, and on a CPU not after a step that is rejected; a device's
+  /// 11. Is called after an update, and on a CPU not after a step that is rejected; a device's
   /// `found_inf` says whether it is. The optimizer may have divided the gradients' values.
   void after_update(const Masters&, const StepGradients&) noexcept {}
   /// 13. Ends a step, also one whose update was skipped, and may add to its report.
   void end_step(const StepGradients&, Report&) noexcept {}
   /// After an exception: undoes what this step did.
   void abort() noexcept {}
-  /// Called by `fit` after each epoch and its validation. May throw.
+  /// Is called by `fit` after each epoch and its validation. May throw.
   void end_epoch(const Epoch&) {}
   /// Returns the values of the policy as a user would write them, and an empty text for no values.
   std::string describe() const { return {}; }
@@ -50,7 +50,7 @@ struct Hooks : detail::EngineHooks {
   void state(Archive&, const Masters&) {}
 };
 
-// Hooks that several axes are asked. A wrapper calls `next` exactly once, or once more to do it
+// Several axes are asked these hooks. A wrapper calls `next` exactly once, or once more to do it
 // again.
 
 /// The base of axes that are around a whole step.
@@ -82,10 +82,10 @@ struct UnitWrapperHooks {
 struct UnitBackwardHooks {
   /// Declared true by a mechanism that has the two hooks: they are called for no other.
   static constexpr detail::Undeclared listens_to_backward = {};
-  /// 8. Called when the first gradient of a result of the unit is there.
+  /// 8. Is called when the first gradient of a result of the unit is there.
   void before_unit_backward(const Unit&) {}
-  /// 8. Called when all that the unit computes in backward is done, before the next unit's
-  /// backward.
+  /// 8. Is called when everything that the unit computes in backward is done, before the next
+  /// unit's backward.
   void after_unit_backward(const Unit&) {}
 };
 /// The base of axes that decide what is stored and what a unit computes with (parameters/):
@@ -106,10 +106,12 @@ struct StorageHooks {
   /// 4. The unit is needed next, and `gather` is called with these tensors then: begins to copy or
   /// to receive, and does not wait for it. Not called for a unit that is not needed after all.
   void begin_gather(const Unit&, const Tensors& /*masters*/) {}
-  /// 4. Finishes what was begun, or does all of it. What it returns may outlive the mechanism.
+  /// 4. Finishes what `begin_gather` began, or does all of it. The tensors that it returns may
+  /// outlive the mechanism.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
-  /// 8. Given one gradient for each parameter, undefined if there is no gradient, returns those of
-  /// the master weights. If they arrive later, they are undefined: `finish_reductions` adds them.
+  /// 8. Takes one gradient for each parameter, which is undefined if there is no gradient, and
+  /// returns the gradients of the master weights. If they arrive later, they are undefined:
+  /// `finish_reductions` adds them.
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
 };
 

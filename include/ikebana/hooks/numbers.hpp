@@ -8,11 +8,12 @@
 
 namespace ikebana::detail {
 
-/// A member that a mechanism may have besides its hooks. `each_number(visit)` calls `visit(tensor)`
+/// Members that a mechanism may have besides its hooks. `each_number(visit)` calls `visit(tensor)`
 /// for every tensor that a step reads and that is neither a master weight, nor a buffer of the
-/// model, nor listed by `state`. `set_numbers(rate)`, before a step that is replayed, sets those
-/// that the host changes from step to step. `end_replay()` does what else the host does in a step,
-/// unless a check of that step raised. An optimizer without `each_number` cannot be recorded.
+/// model, nor listed by `state`. `set_numbers(rate)` is called before a step that is replayed, and
+/// sets the numbers that the host changes from step to step. `end_replay()` does everything else
+/// that the host does in a step, unless a check of that step raised. An optimizer without
+/// `each_number` cannot be recorded.
 struct NumberVisitor {
   void operator()(const at::Tensor&) const {}
 };
@@ -32,7 +33,7 @@ void end_replay(Mechanism& m) noexcept {
   if constexpr (requires { m.end_replay(); }) m.end_replay();
 }
 
-/// Throws BadValue where a step is recorded whose optimizer works on the host.
+/// Throws BadValue if a step is recorded whose optimizer works on the host.
 template <class Optimizer>
 void check_recordable(const Optimizer& optimizer) {
   if constexpr (!lists_numbers<Optimizer>)

@@ -1,5 +1,6 @@
 #pragma once
-// The rate that a step gives optimizers, from the recipe's schedule: the `rate` of step.hpp.
+// Defines the rate that a step gives optimizers, from the recipe's schedule: the `rate` of
+// step.hpp.
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -15,14 +16,14 @@ namespace ikebana {
 template <class Schedule>
 class StepRate {
  public:
-  /// The rate of step `step`, from 0; keeps a reference to the schedule's mechanism.
+  /// Makes the rate of step `step`, from 0. Keeps a reference to the schedule's mechanism.
   StepRate(const Schedule& schedule, std::int64_t step) : schedule_(&schedule), step_(step) {}
 
-  /// The learning rate of this step for a base learning rate.
+  /// Returns the learning rate of this step for a base learning rate.
   double operator()(double base_lr) const { return schedule_->rate(base_lr, step_); }
-  /// The momentum, or first beta, of this step for a base momentum.
+  /// Returns the momentum, or first beta, of this step for a base momentum.
   double momentum(double base) const { return schedule_->momentum(base, step_); }
-  /// The attempted steps before this one.
+  /// Returns the number of attempted steps before this one.
   std::int64_t step() const { return step_; }
 
  private:
@@ -41,7 +42,7 @@ double momentum_of(const Rate& rate, double base) {
 namespace detail {
 
 using ikebana::momentum_of;
-/// The attempted steps before this one; -1 if `rate` does not know it.
+/// Returns the number of attempted steps before this one, or -1 if `rate` does not know it.
 template <class Rate>
 std::int64_t step_of(const Rate& rate) {
   if constexpr (requires { rate.step(); }) return rate.step();
@@ -73,14 +74,16 @@ class RateRef {
     return *reinterpret_cast<std::add_pointer_t<const Rate>>(rate);
   }
 
-  std::intptr_t rate_;  // its address: that of a function is no void*
+  std::intptr_t rate_;  // the address of the rate, as an integer, because the address of a function
+                        // is no void*
   Function lr_, momentum_;
   std::int64_t step_;
 };
 
-/// A member that an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)`
-/// calls `visit(lr)` with the learning rate of each group, then that of the other parameters. For
-/// an optimizer without it, calls `visit` with the rate of its `base_lr`.
+/// An optimizer with parameter groups has this member besides its hooks. `each_rate(rate, visit)`
+/// calls `visit(lr)` with the learning rate of each group, then with the learning rate of the other
+/// parameters. For an optimizer without this member, the function calls `visit` with the rate of
+/// its `base_lr`.
 template <class Optimizer, class Rate, class Visit>
 void each_rate(const Optimizer& optimizer, const Rate& rate, const Visit& visit) {
   if constexpr (requires { optimizer.each_rate(rate, visit); }) optimizer.each_rate(rate, visit);

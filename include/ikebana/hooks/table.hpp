@@ -1,14 +1,15 @@
 #pragma once
-// All hooks, a row for each. From this table come the checks of mechanisms (checks/hooks.hpp), the
+// Lists all hooks, one per row. This table makes the checks of mechanisms (checks/hooks.hpp), the
 // names in refusals, and the tables of docs/step.md, which docs/site/hooks.py writes.
 //
 // A row is F(name, tier, base, result, call):
-//   tier    `policy`: a hook for policies, which hooks.hpp documents. `engine`: one that the step
-//           asks the library's own (hooks/engine.hpp). `optional`: one of these without a default.
-//   base    the base that has the hook: a mechanism that derives from it is asked.
-//   result  what the hook returns.
-//   call    how it is called, with the names of detail::HookArguments; `m` is a mechanism, and
-//           `same` a constant one. `given`: a template whose parameters are not checked.
+//   tier    `policy` is a hook for policies, which hooks.hpp documents. `engine` is a hook by which
+//           the step asks the library's own mechanisms (hooks/engine.hpp). `optional` is such a
+//           hook without a default.
+//   base    It is the base that has the hook. A mechanism that derives from it is asked.
+//   result  It is the type that the hook returns.
+//   call    It calls the hook with the names of detail::HookArguments. `m` is a mechanism, and
+//           `same` a constant one. `given` is a template whose parameters are not checked.
 
 // clang-format off
 #define IKEBANA_EACH_HOOK(F)                                                                       \

@@ -9,7 +9,7 @@
 
 namespace ikebana::detail {
 
-/// True where the host knows already that the update is skipped. On a device the update itself
+/// Returns true if the host knows already that the update is skipped. On a device the update itself
 /// reads the flag.
 bool rejected(const StepGradients& gradients);
 
@@ -22,7 +22,8 @@ template <class Optimizer>
   requires requires { Optimizer::takes_divisor; }
 inline constexpr bool takes_divisor<Optimizer> = Optimizer::takes_divisor;
 
-/// For an optimizer whose update of an element depends on other elements of its parameter.
+/// Throws BadValue if an optimizer whose update of an element depends on other elements of its
+/// parameter gets a slice.
 template <class Policy>
 void refuse_slice(const Masters& masters, std::size_t i) {
   if (!masters.is_whole(i))
@@ -33,8 +34,8 @@ void refuse_slice(const Masters& masters, std::size_t i) {
                    "constexpr bool by_elements = true;` in its mechanism.");
 }
 
-/// For an optimizer of a user's own: unless it declares that it updates by elements. The library's
-/// check by themselves what they may be given.
+/// Throws BadValue if a user's own optimizer gets a slice, unless it declares that it updates by
+/// elements. The library's optimizers themselves check what they are given.
 template <class Optimizer>
 void refuse_slices(const Masters& masters) {
   using Policy = std::decay_t<decltype(std::declval<Optimizer&>().values)>;
@@ -42,9 +43,10 @@ void refuse_slices(const Masters& masters) {
     for (std::size_t i = 0; i < masters.names.size(); ++i) refuse_slice<Policy>(masters, i);
 }
 
-/// The update by an optimizer that declares nothing. Where its `update` may throw, or only the
-/// device knows whether the step is rejected, the master weights and what the optimizer's `state`
-/// lists are copied before, and put back. One for an optimizer, for all steps.
+/// Makes the update of an optimizer that does not declare `takes_divisor`. If its `update` may
+/// throw, or only the device knows whether the step is rejected, copies the master weights and what
+/// the optimizer's `state` lists before, and puts them back. One object serves an optimizer in all
+/// steps.
 template <class Optimizer>
 class Update {
  public:
@@ -79,10 +81,10 @@ class Update {
     rejected_.reset();
     undo(optimizer, masters);
   }
-  /// If the device rejected the last update, it has put back its tensors: this puts back tensors on
-  /// the host and numbers too, and drops what the update created. The policy's values stay, since a
-  /// user may have changed them. Called before the optimizer's state is used. Waits for that
-  /// update. Throws BadModel if a state could not be put back.
+  /// If the device rejected the last update, it has put back its tensors. This puts back tensors on
+  /// the host and numbers, too, and drops what the update created. The policy's values stay,
+  /// because a user may have changed them. Is called before the optimizer's state is used. Waits
+  /// for that update. Throws BadModel if a state could not be put back.
   void settle(Optimizer& optimizer, const Masters& masters) {
     if (rejected_) {
       const bool rejected = rejected_->wait();
@@ -142,11 +144,12 @@ class Update {
         "` keeps its own. Write one of the library's optimizers, or leave that policy out.");
   }
 
-  UpdateCopies copies_;  // from the update of a step to its end
-  StateDict kept_;       // what `state` listed: tensors themselves, and numbers as they were
+  UpdateCopies copies_;  // the copies, from the update of a step to its end
+  StateDict kept_;       // what `state` listed: the tensors themselves, and numbers as they were
   bool is_kept_ = false, keeps_copies_ = false;
   std::string lost_;                  // what an undone update left in the state
-  std::optional<FlagCopy> rejected_;  // of the last update, if only the device knows
+  std::optional<FlagCopy> rejected_;  // whether the last update was rejected, if only the device
+                                      // knows
 };
 
 /// An optimizer that does all of that itself. Fused operators read a Float divisor, so a Double one

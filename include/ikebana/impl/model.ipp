@@ -58,7 +58,8 @@ IKEBANA_INLINE void UnitTable::own() {
     if (auto found = index_.find(item.value().get()); found != index_.end())
       by_name[item.key()] = found->second;
   std::vector<detail::ParameterPlace> places;
-  std::unordered_map<const void*, std::size_t> seen;  // by parameter; index_ has this type, too
+  std::unordered_map<const void*, std::size_t> seen;  // the index, by parameter; index_ has this
+                                                      // type, too
   for (auto& item : units_[0].module->named_parameters()) {
     std::size_t unit = innermost(item.key(), by_name);
     auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), places.size());

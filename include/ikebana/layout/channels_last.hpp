@@ -1,5 +1,5 @@
 #pragma once
-// The policy Layout<ChannelsLast> and its mechanism.
+// Defines the policy Layout<ChannelsLast> and its mechanism.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {

@@ -61,8 +61,8 @@ class BlockCache {
 
  private:
   Block* pop(std::uint32_t size_class) noexcept;
-  /// The first size from `size_class` on that has a block, among the sizes of its 64 bits and the
-  /// next.
+  /// Returns the first size from `size_class` on that has a block, among the sizes of its 64 bits
+  /// and the next.
   std::uint32_t next_used(std::uint32_t size_class) const noexcept;
 
   std::array<Block*, SizeClasses::count> first_{};
@@ -76,10 +76,11 @@ class CachingPool final : public bridge::PoolV1 {
  public:
   using Block = bridge::PoolBlockV1;
   struct Counts {
-    std::size_t reserved = 0;   ///< of blocks in use and kept, with headers and rounding
-    std::size_t allocated = 0;  ///< as they were requested
+    std::size_t reserved = 0;   ///< the bytes of blocks in use and of kept blocks, with headers and
+                                ///< rounding
+    std::size_t allocated = 0;  ///< the bytes as they were requested
     std::uint64_t hits = 0, misses = 0;
-    std::uint64_t blocks = 0;  ///< in use
+    std::uint64_t blocks = 0;  ///< the number of blocks in use
   };
 
   static std::shared_ptr<CachingPool> make(std::size_t limit);

@@ -1,6 +1,6 @@
 #pragma once
-// Pools of an accelerator's caching allocator, through the interface of CUDA's allocator. CUDA's
-// headers are not included: a program that includes them passes the allocator.
+// Defines pools of an accelerator's caching allocator, through the interface of CUDA's allocator.
+// CUDA's headers are not included. A program that includes them passes the allocator.
 #include <atomic>
 #include <cstdint>
 #include <ikebana/bridge/device.hpp>
@@ -59,7 +59,7 @@ class DeviceMemPool {
                 "and leave pools out where LibTorch's allocator of the device has none.");
 
  public:
-  /// An empty pool of `allocator` for one device.
+  /// Makes an empty pool of `allocator` for one device.
   DeviceMemPool(Allocator& allocator, c10::Device device)
       : allocator_(allocator), device_(checked(device)) {
     allocator_.createOrIncrefPool(device_.index(), id());
@@ -71,9 +71,9 @@ class DeviceMemPool {
   DeviceMemPool(const DeviceMemPool&) = delete;
   DeviceMemPool& operator=(const DeviceMemPool&) = delete;
 
-  /// The device, with its index.
+  /// Returns the device, with its index.
   c10::Device device() const { return device_; }
-  /// The name of the pool in the allocator. Pools that LibTorch makes count from 0.
+  /// Returns the name of the pool in the allocator. Pools that LibTorch makes count from 0.
   c10::MempoolId_t id() const {
     return {0, (c10::CaptureId_t{1} << 63) | reinterpret_cast<std::uintptr_t>(state_.get())};
   }

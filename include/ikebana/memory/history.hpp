@@ -27,14 +27,14 @@ class Interned {
   std::vector<const Value*> values_;  // a map does not move its keys
 };
 
-/// The place of the present thread as one text: the phase, the unit and the labels, each followed
-/// by a character that no name has.
+/// Returns the place of the present thread as one text: the phase, the unit and the labels, each
+/// followed by a character that no name has.
 std::string present_place();
 MemoryWhere where_of(const std::string& place);
 std::vector<std::string> names_of(const std::vector<void*>& stack);
 
-/// The kind of an allocation, from the phase in which it was made and the phase in which it was
-/// freed; the latter is null if the memory is in use.
+/// Returns the kind of an allocation, from the phase in which it was made and the phase in which it
+/// was freed. The latter is null if the memory is in use.
 const char* kind_of(std::string_view phase, const char* freed_in);
 
 }  // namespace ikebana::detail
@@ -51,12 +51,13 @@ struct MemoryHistoryOptions {
   bool stack_traces = false;
 };
 
-/// RAII: while it exists, it hears each allocation and free of LibTorch on the CPU, of all threads,
-/// and records its time and place: in which phase and unit of a step under Observe<Memory>, with
-/// `by_phase` or `by_unit`, and in which MemoryScopes. Costs about 0.3 microseconds and 64 bytes
-/// for each, under a lock; nothing once the history has ended. Memory that was allocated before has
-/// no place. Several histories may exist. An accelerator's memory is not recorded: LibTorch has a
-/// history of its own there, whose snapshots have the same format (docs/memory.md).
+/// RAII: while it exists, it receives each allocation and free of LibTorch on the CPU, of all
+/// threads, and records its time and place: in which phase and unit of a step under
+/// Observe<Memory>, with `by_phase` or `by_unit`, and in which MemoryScopes. Costs about 0.3
+/// microseconds and 64 bytes for each, under a lock; nothing once the history has ended. Memory
+/// that was allocated before has no place. Several histories may exist. An accelerator's memory is
+/// not recorded: LibTorch has a history of its own there, whose snapshots have the same format
+/// (docs/memory.md).
 class MemoryHistory : bridge::AllocationObserverV2 {
  public:
   /// Begins to record.
@@ -76,15 +77,16 @@ class MemoryHistory : bridge::AllocationObserverV2 {
     std::int64_t bytes;
     std::uint64_t number;
     std::uint32_t place, stack;
-    std::uint32_t kind = none, unit = none;  // as it was described
+    std::uint32_t kind = none, unit = none;  // the kind and the unit as they were described
   };
   struct Event {
     Action action;
     std::uint64_t address, number;
     std::int64_t bytes, time_us;
     std::uint32_t place, stack;
-    std::uint32_t kind = none, unit = none;  // of a free: the freed memory's
-    std::int64_t left = 0;                   // of an allocation that did not fit
+    std::uint32_t kind = none, unit = none;  // for a free: the kind and unit of the freed memory
+    std::int64_t left = 0;                   // the bytes that were left for an allocation that did
+                                             // not fit
   };
   class Reader;
 
@@ -147,7 +149,8 @@ class MemoryHistory::Reader {
   MemoryRecord record_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<const MemoryWhere>> where_;
   std::vector<std::pair<std::shared_ptr<MemoryWhere>, std::vector<void*>>> unnamed_;
-  std::unordered_map<std::uint64_t, Described> described_;  // for each allocation, by its number
+  std::unordered_map<std::uint64_t, Described> described_;  // the description of each allocation,
+                                                            // by its number
 };
 
 inline MemoryRecord MemoryHistory::record() { return Reader(*this).record(); }

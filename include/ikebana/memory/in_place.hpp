@@ -27,7 +27,7 @@ enum class WriteEffect {
   /// the two share no element.
   ThrowsNeedlessly,
   /// Its values change and autograd does not see it, as through `variable_data()` or Python's
-  /// `.data`: backward computes wrong gradients.
+  /// `.data`. Backward then computes wrong gradients.
   WrongGradients,
 };
 
@@ -42,7 +42,7 @@ struct SavedTensor {
   WriteEffect effect = WriteEffect::Throws;  ///< the effect of a write to it
   bool is_changed = false;  ///< it was changed already, so backward throws in any case
 
-  /// A text such as `aten::mul saved Float[3, 4] on cpu in block0`.
+  /// Returns a text such as `aten::mul saved Float[3, 4] on cpu in block0`.
   std::string text() const;
 };
 
@@ -57,7 +57,7 @@ enum class OnWrite { Nothing, Warn, Throw };
 
 /// The options of an InPlaceChecker.
 struct InPlaceOptions {
-  OnWrite on_write = OnWrite::Nothing;  ///< at a write to memory that a backward needs
+  OnWrite on_write = OnWrite::Nothing;  ///< the reaction to a write to memory that a backward needs
 };
 
 namespace detail {
@@ -104,7 +104,7 @@ class SavedEntries {
   }
 
  private:
-  /// A key that is equal for tensors that share memory or a version counter.
+  /// Returns a key that is equal for tensors that share memory or a version counter.
   static const void* memory_of(const at::Tensor& t);
 
   std::mutex mutex_;
@@ -146,8 +146,8 @@ class WriteMode final : public bridge::OperatorMode {
 
  private:
   void check(const bridge::OperatorCall& call);
-  /// True for operators whose schema says that they write, but which only change autograd's data of
-  /// the tensor.
+  /// Returns true for operators whose schema says that they write, but which only change autograd's
+  /// data of the tensor.
   static bool writes_no_element(const bridge::OperatorCall& call);
   void check(const bridge::OperatorCall& call, const at::Tensor& t);
 
@@ -185,15 +185,16 @@ class InPlaceChecker {
   InPlaceChecker(const InPlaceChecker&) = delete;
   InPlaceChecker& operator=(const InPlaceChecker&) = delete;
 
-  /// The tensors saved for a backward that has not run yet whose memory a write to `t` would
-  /// change, or that autograd would take for changed. Empty if backward is not affected. May be
-  /// called on any thread. Costs a look-up, and a comparison with each saved tensor of t's storage.
+  /// Returns the tensors saved for a backward that has not run yet whose memory a write to `t`
+  /// would change, or that autograd would take for changed. The list is empty if backward is not
+  /// affected. May be called on any thread. Costs a look-up, and a comparison with each saved
+  /// tensor of t's storage.
   std::vector<SavedTensor> would_break_backward(const at::Tensor& t) const;
-  /// The result of `would_break_backward` as a text of several lines.
+  /// Returns the result of `would_break_backward` as a text of several lines.
   std::string explain(const at::Tensor& t) const;
-  /// The saved tensors that were changed already, whose backward throws.
+  /// Returns the saved tensors that were changed already, whose backward throws.
   std::vector<SavedTensor> changed() const;
-  /// The number of tensors that are saved for a backward that has not run yet.
+  /// Returns the number of tensors that are saved for a backward that has not run yet.
   std::size_t saved() const;
 
  private:

@@ -6,8 +6,8 @@ namespace ikebana {
 
 /// Memory of tensors that were made at the same place, and their number.
 struct Leak {
-  std::int64_t bytes = 0;                    ///< of all of them
-  std::int64_t count = 0;                    ///< of blocks of memory
+  std::int64_t bytes = 0;                    ///< the bytes of all of them
+  std::int64_t count = 0;                    ///< the number of blocks of memory
   std::shared_ptr<const MemoryWhere> where;  ///< never null
 };
 
@@ -28,10 +28,10 @@ class LeakFinder {
   explicit LeakFinder(LeakFinderOptions options = {})
       : history_({.max_events = 0, .stack_traces = options.stack_traces}) {}
 
-  /// The memory in use, by the place where it was made, the most bytes first. Tensors that share
-  /// memory count once; empty tensors do not count.
+  /// Returns the memory in use, by the place where it was made, the most bytes first. Tensors that
+  /// share memory count once, and empty tensors do not count.
   std::vector<Leak> leaks();
-  /// The leaks as a text for people; empty if there are no leaks.
+  /// Returns the leaks as a text for people; empty if there are no leaks.
   std::string text();
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The HTML of a history, without its data. It needs no network.
+// Defines the HTML of a history, without its data. It needs no network.
 
 namespace ikebana::detail {
 

@@ -23,17 +23,17 @@ class Pickle {
   void end_dict() { bytes_ += 'u'; }
   void boolean(bool value) { bytes_ += value ? '\x88' : '\x89'; }
   void integer(std::int64_t value) { bytes_ += "\x8a\x08", little_endian(value, 8); }
-  /// An unsigned integer, of nine bytes, so that its sign is 0.
+  /// Writes an unsigned integer of nine bytes, so that its sign is 0.
   void address(std::uint64_t value);
   void real(double value);
-  /// A pair of integers, as a tuple.
+  /// Writes a pair of integers, as a tuple.
   void pair(std::int64_t first, std::int64_t second);
   void text(std::string_view text);
   /// Remembers the value that was just written, so that `get` writes it again. Returns its number.
   std::uint32_t remember();
   void get(std::uint32_t number) { bytes_ += 'j', little_endian(number, 4); }
 
-  /// The whole pickle, with the mark of its end. Call it once.
+  /// Returns the whole pickle, with the mark of its end. Call it once.
   std::string finish() { return std::move(bytes_ += '.'); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// MemPool and UseMemPool: memory of the CPU that is kept for later allocations.
+// Defines MemPool and UseMemPool: memory of the CPU that is kept for later allocations.
 #include <cstdint>
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/memory/caching_pool.hpp>
@@ -30,19 +30,21 @@ struct MemPoolOptions {
 /// limit, if memory is short, and with the pool. Costs 64 bytes for each block.
 class MemPool {
  public:
-  /// An empty pool. Throws BadValue for a negative limit.
+  /// Makes an empty pool. Throws BadValue for a negative limit.
   explicit MemPool(MemPoolOptions options = {})
       : pool_(detail::CachingPool::make(checked(options))) {}
   MemPool(const MemPool&) = delete;
   MemPool& operator=(const MemPool&) = delete;
 
-  /// Bytes that the pool holds, in use and kept, as the CPU's allocator was asked for them.
+  /// Returns the bytes that the pool holds, in use and kept, as it requested them from the CPU's
+  /// allocator.
   std::int64_t reserved() const { return to_bytes(pool_->counts().reserved); }
-  /// Bytes in use, as LibTorch asked for them; with a MemoryCounter 64 more per tensor.
+  /// Returns the bytes in use, as LibTorch requested them. With a MemoryCounter they are 64 more
+  /// per tensor.
   std::int64_t allocated() const { return to_bytes(pool_->counts().allocated); }
-  /// The number of allocations that kept memory served.
+  /// Returns the number of allocations that kept memory served.
   std::uint64_t hits() const { return pool_->counts().hits; }
-  /// The number of allocations that kept memory did not serve.
+  /// Returns the number of allocations that kept memory did not serve.
   std::uint64_t misses() const { return pool_->counts().misses; }
   /// Returns kept memory to the CPU's allocator, as `torch.cuda.empty_cache` does. Returns the
   /// number of bytes. May be called on any thread.

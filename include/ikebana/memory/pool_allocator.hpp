@@ -39,7 +39,8 @@ static_assert(sizeof(PoolBlockV1) <= PoolBlockV1::header_bytes);
 /// called on any thread, `free` also after all scopes have closed.
 class PoolV1 {
  public:
-  /// A block with room for `bytes`, of its own or of `underlying`. Throws if there is no memory.
+  /// Returns a block with room for `bytes`, of its own or of `underlying`. Throws if there is no
+  /// memory.
   virtual PoolBlockV1& allocate(std::size_t bytes, c10::Allocator& underlying) = 0;
   virtual void free(PoolBlockV1& block) noexcept = 0;
 
@@ -74,8 +75,8 @@ class PoolAllocatorV1 : public c10::Allocator {
   /// Closes a scope of this or another thread; scopes may close in any order.
   IKEBANA_INLINE virtual void close(OpenPoolScopeV1& scope) noexcept;
 
-  /// The allocator below the CPU's counting allocator, or without one the CPU's allocator, if it is
-  /// a PoolAllocatorV1 of this or another library; otherwise null.
+  /// Returns the allocator below the CPU's counting allocator, or without one the CPU's allocator,
+  /// if it is a PoolAllocatorV1 of this or another library; otherwise null.
   static PoolAllocatorV1* installed() noexcept;
 
   /// Installs a pool allocator unless there is one; returns the one that is installed.
@@ -90,16 +91,16 @@ class PoolAllocatorV1 : public c10::Allocator {
   PoolBlockV1& allocate_outside(std::size_t bytes);
   static void free_block(void* data);
 
-  /// The calling thread's innermost open scope, or null. Drops scopes that were closed since the
-  /// last call.
+  /// Returns the calling thread's innermost open scope, or null. Drops scopes that were closed
+  /// since the last call.
   static OpenPoolScopeV1* innermost() noexcept;
   struct List {
     std::shared_ptr<OpenPoolScopeV1> first;
     ~List() { top_of_thread() = nullptr; }
   };
   static List& list_of_thread();
-  /// The first of the thread's list. It has no destructor, so that reading it costs no more than an
-  /// address.
+  /// Returns the first of the thread's list. The list has no destructor, so that reading it costs
+  /// no more than reading an address.
   static OpenPoolScopeV1*& top_of_thread() noexcept;
 
   c10::Allocator& underlying_;

@@ -22,9 +22,9 @@ class RunningOperators {
   RunningOperators(const RunningOperators&) = delete;
   RunningOperators& operator=(const RunningOperators&) = delete;
 
-  /// The operators that run now, such as `aten::linear > aten::addmm`; empty if none runs.
+  /// Returns the operators that run now, such as `aten::linear > aten::addmm`; empty if none runs.
   static std::string operators() { return names_of(at::RecordScope::FUNCTION); }
-  /// The user scopes that are open now, such as `encoder > block0`.
+  /// Returns the user scopes that are open now, such as `encoder > block0`.
   static std::string labels() { return names_of(at::RecordScope::USER_SCOPE); }
 
  private:

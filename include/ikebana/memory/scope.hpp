@@ -28,20 +28,20 @@ class MemoryScope {
 
   /// Bytes in use now, less the bytes in use when the scope began; may be negative.
   std::int64_t allocated() const { return counter_.now() - before_; }
-  /// The most bytes in use at once, less the bytes in use when the scope began.
+  /// Returns the most bytes in use at once, less the bytes in use when the scope began.
   std::int64_t peak() const { return counter_.peak() - before_; }
   /// Begins the peak again from the bytes in use now.
   void reset_peak() { counter_.reset_peak(); }
-  /// Bytes in use now, by the whole process.
+  /// Returns the bytes that the whole process uses now.
   std::int64_t in_use() const { return counter_.now(); }
-  /// Bytes in use by the whole process when the scope began.
+  /// Returns the bytes that the whole process used when the scope began.
   std::int64_t before() const { return before_; }
-  /// The free memory of the machine or the device, and an accelerator's reserved and fragmented
-  /// memory.
+  /// Returns the free memory of the machine or the device, and an accelerator's reserved and
+  /// fragmented memory.
   MemoryFacts facts() const;
-  /// The label that it was given.
+  /// Returns the label that it was given.
   const std::string& label() const { return label_.text(); }
-  /// A text such as `epoch 3: allocated 12.0 MiB, peak 45.7 MiB, on cpu`.
+  /// Returns a text such as `epoch 3: allocated 12.0 MiB, peak 45.7 MiB, on cpu`.
   std::string text() const;
 
  private:

@@ -57,10 +57,10 @@ class Snapshot {
 
 }  // namespace detail
 
-/// Writes what a history holds in PyTorch's format: `python -m torch.cuda._memory_viz stats FILE`
-/// and `trace FILE` read it, and so does pytorch.org/memory_viz. Kinds, units, phases and labels
-/// are frames, the innermost first. Memory that was allocated before the history is one block.
-/// Replaces `path`. Throws FileFailed.
+/// Writes the records of a history in PyTorch's format. `python -m torch.cuda._memory_viz stats
+/// FILE` and `trace FILE` read it, and so does pytorch.org/memory_viz. Kinds, units, phases and
+/// labels are frames, the innermost first. Memory that was allocated before the history is one
+/// block. Replaces `path`. Throws FileFailed.
 void save_memory_snapshot(const std::filesystem::path& path, const MemoryRecord& record);
 void save_memory_snapshot(const std::filesystem::path& path, MemoryHistory& history);
 

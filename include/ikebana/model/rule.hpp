@@ -1,5 +1,5 @@
 #pragma once
-// Rules that choose parameters by name or shape, for parameter groups and Freeze.
+// Defines rules that choose parameters by name or shape, for parameter groups and Freeze.
 #include <algorithm>
 #include <concepts>
 #include <functional>
@@ -99,14 +99,14 @@ class Rule {
 using ParameterRule = Rule<std::string, at::Tensor>;
 
 /// Makes a rule for names that match one of several shell patterns: `named("*.bias")`,
-/// `named("embed.*", "head.*")`. A string alone is such a rule, too.
+/// `named("embed.*", "head.*")`. A single string is such a rule, too.
 template <class... Patterns>
 ParameterRule named(Patterns... patterns) {
   return detail::NamePatterns{{std::move(patterns)...}};
 }
-/// A rule for biases and the weights of norms: parameters of at most one dimension.
+/// Returns a rule for biases and the weights of norms: parameters of at most one dimension.
 bool one_dimensional(const std::string&, const at::Tensor& parameter);
-/// A rule for matrices: weights of linear layers, and of embeddings.
+/// Returns a rule for matrices: weights of linear layers, and of embeddings.
 bool two_dimensional(const std::string&, const at::Tensor& parameter);
 namespace detail {
 struct MatricesBut {

@@ -1,5 +1,5 @@
 #pragma once
-// modules::attention: scaled dot product attention, in its fastest exact form.
+// Defines modules::attention: scaled dot product attention, in its fastest exact form.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
 #include <optional>
@@ -72,11 +72,11 @@ namespace ikebana::modules {
 
 /// The options of scaled_dot_product_attention, with its names, and the form.
 struct AttentionOptions {
-  /// Bool (true: the key takes part), or of any floating dtype and added to the scores, with a
-  /// gradient if it requires one; broadcastable to (..., H, T, S).
+  /// The mask is Bool (true: the key takes part), or has any floating dtype and is added to the
+  /// scores, with a gradient if it requires one. It must be broadcastable to (..., H, T, S).
   std::optional<at::Tensor> attn_mask{};
-  double dropout_p = 0;  ///< share of the weights that are set to 0, in [0, 1)
-  /// Query t attends to the keys 0 to t. Cannot be combined with a mask.
+  double dropout_p = 0;  ///< the share of the weights that are set to 0, in [0, 1)
+  /// Query t attends to the keys 0 to t. It cannot be combined with a mask.
   bool is_causal = false;
   std::optional<double> scale{};  ///< 1 / sqrt(E) if not given; finite, may be 0 or below
   /// Key and value have fewer heads than the query; several query heads share each of them.
@@ -146,14 +146,14 @@ class AttentionCall {
 
 namespace ikebana::modules {
 
-/// softmax(query key^T * scale + mask) value: scaled_dot_product_attention in its fastest exact
-/// form. query (..., H, T, E), key (..., H, S, E) and value (..., H, S, Ev) give (..., H, T, Ev),
-/// in their dtype, or autocast's. A row whose keys are all masked gives zeros. Rounding errors are
-/// at most about twice LibTorch's. Cost depends on the form: Composed keeps H * T * S weights for
-/// backward, Widened keeps copies in FP32, Chunked computes the weights twice and does not keep
-/// them. A second derivative needs Composed, because the fused kernels do not have one. Throws
-/// Error if sizes, dtypes, devices or options do not fit. Source: Vaswani et al., Attention Is All
-/// You Need, 2017.
+/// Returns softmax(query key^T * scale + mask) value, which is scaled_dot_product_attention in its
+/// fastest exact form. Takes query (..., H, T, E), key (..., H, S, E) and value (..., H, S, Ev).
+/// The result is (..., H, T, Ev), in their dtype, or autocast's. A row whose keys are all masked
+/// gives zeros. Rounding errors are at most about twice LibTorch's. The cost depends on the form:
+/// Composed keeps H * T * S weights for backward, Widened keeps copies in FP32, Chunked computes
+/// the weights twice and does not keep them. A second derivative needs Composed, because the fused
+/// kernels do not have one. Throws Error if sizes, dtypes, devices or options do not fit. Source:
+/// Vaswani et al., Attention Is All You Need, 2017.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options = {});
 

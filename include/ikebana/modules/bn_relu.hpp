@@ -22,7 +22,7 @@ class ImageBlocks {
         last_(!x.is_contiguous()) {}
 
   std::int64_t channels() const { return channels_; }
-  std::int64_t values() const { return rows_ * plane_; }  ///< of a channel
+  std::int64_t values() const { return rows_ * plane_; }  ///< the number of values of a channel
   /// Returns the offset of a value of a channel.
   std::int64_t offset(std::int64_t channel, std::int64_t value) const;
 
@@ -74,7 +74,8 @@ class ImageBlocks {
 
  private:
   static constexpr std::int64_t pixels_in_block = 512, rows_in_block = 16;
-  static constexpr std::int64_t elements_in_cache = 2048;  // of each of several tensors
+  static constexpr std::int64_t elements_in_cache = 2048;  // the number of elements of each of
+                                                           // several tensors
 
   std::int64_t blocks() const;
   template <class F>
@@ -124,7 +125,8 @@ class ImageBlocks {
 
 /// The statistics that backward needs from forward, besides x and y.
 struct BatchStatistics {
-  std::vector<double> mean, var, inverse_std;  // of each channel; var is the biased one
+  std::vector<double> mean, var, inverse_std;  // the statistics of each channel; var is the biased
+                                               // one
 };
 /// Returns the parts of numbers that are lost when loops read them in FP32.
 std::vector<double> rounded_away(const std::vector<double>& values);
@@ -182,7 +184,7 @@ struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl>, detail::Has
 
   /// Takes x (N, C, H, W), and optionally a residual of the same shape.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& residual = {});
-  /// The running statistics, which a recompute of a checkpoint leaves as they are.
+  /// Returns the running statistics, which a recompute of a checkpoint leaves as they are.
   IKEBANA_INLINE detail::RunningStatistics running_statistics() override;
   /// Writes the layer as printing a model shows it.
   IKEBANA_INLINE void pretty_print(std::ostream& out) const override;

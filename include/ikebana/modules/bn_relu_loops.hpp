@@ -1,6 +1,7 @@
 #pragma once
-// The loops of modules::BNReLU2d over the memory of FP32 images on a CPU. They are compiled for
-// AVX2, whatever processor the program is compiled for; the program checks for AVX2 when it runs.
+// Defines the loops of modules::BNReLU2d over the memory of FP32 images on a CPU. They are compiled
+// for AVX2, whatever processor the program is compiled for. The program checks for AVX2 when it
+// runs.
 #include <cstdint>
 #include <cstring>
 #include <utility>

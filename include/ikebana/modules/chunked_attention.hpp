@@ -1,5 +1,5 @@
 #pragma once
-// AttentionForm::Chunked: attention for a few queries at a time.
+// Defines AttentionForm::Chunked, which computes attention for a few queries at a time.
 #include <algorithm>
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>

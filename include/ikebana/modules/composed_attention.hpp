@@ -1,5 +1,5 @@
 #pragma once
-// AttentionForm::Composed: attention as matrix products and a softmax.
+// Defines AttentionForm::Composed, which computes attention as matrix products and a softmax.
 #include <algorithm>
 #include <cstdint>
 #include <ikebana/bridge/operators.hpp>

@@ -29,11 +29,11 @@ struct SamplingOptions {
 /// Throws Error for options out of range.
 void check_sampling(const SamplingOptions& o);
 
-/// Returns the probabilities with which tokens are drawn: logits (..., V) to (..., V) in FP32.
-/// Applies the temperature, then top_k, then top_p to the rest, as Hugging Face's transformers
-/// does. Throws Error for options out of range. Sources: Fan et al., Hierarchical Neural Story
-/// Generation, 2018 (top_k); Holtzman et al., The Curious Case of Neural Text Degeneration, 2020
-/// (top_p).
+/// Returns the probabilities with which tokens are drawn. Takes logits (..., V), and returns (...,
+/// V) in FP32. Applies the temperature, then top_k, then top_p to the rest, as Hugging Face's
+/// transformers does. Throws Error for options out of range. Sources: Fan et al., Hierarchical
+/// Neural Story Generation, 2018 (top_k); Holtzman et al., The Curious Case of Neural Text
+/// Degeneration, 2020 (top_p).
 at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {});
 
 #pragma GCC diagnostic push  // or a constructor that the compiler makes warns of the field itself
@@ -64,15 +64,15 @@ class PromptRows {
   explicit PromptRows(const at::Tensor& prompt);
   explicit PromptRows(const std::vector<at::Tensor>& prompts);
 
-  /// (B, T), on the device of the prompts.
+  /// Returns the first tokens (B, T), on the device of the prompts.
   const at::Tensor& begin() const { return begin_; }
-  /// The number of columns after `begin()` in which a row has a prompt.
+  /// Returns the number of columns after `begin()` in which a row has a prompt.
   std::int64_t columns_left() const { return rest_.defined() ? rest_.size(1) : 0; }
-  /// The lengths of all prompts; empty if they are equal.
+  /// Returns the lengths of all prompts; empty if they are equal.
   const std::vector<std::int64_t>& lengths() const { return lengths_; }
   /// Returns a Bool tensor (B, 1): true for rows whose prompt ends before a column after `begin()`.
   at::Tensor ended_before(std::int64_t column) const { return ends_ <= column; }
-  /// Returns the tokens (B, 1) of a column: `chosen` in rows whose prompt has ended.
+  /// Returns the tokens (B, 1) of a column. They are `chosen` in rows whose prompt has ended.
   at::Tensor tokens_of(std::int64_t column, const at::Tensor& chosen) const;
 
  private:
@@ -116,8 +116,8 @@ class TokenSampler {
   std::int64_t column_ = 0;  // index of the column, from the prompts' `begin` on
 };
 
-/// The loop of `generate`. `step(all, new_tokens)` returns the logits; the new tokens are first the
-/// prompt, then one token per row.
+/// Runs the loop of `generate`. `step(all, new_tokens)` returns the logits. The new tokens are
+/// first the prompt, then one token per row.
 template <class Step>
 at::Tensor generate_with(Step&& step, const PromptRows& prompts,
                          const modules::GenerateOptions& options) {

@@ -1,5 +1,5 @@
 #pragma once
-// The key and value cache of a transformer, for generation.
+// Defines the key and value cache of a transformer, for generation.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/modules/attention.hpp>
@@ -14,9 +14,9 @@ struct KVCacheOptions {
   std::int64_t batch = 1;             ///< number of rows that are generated at once
   std::int64_t heads = 1;             ///< number of heads of keys and values
   std::int64_t max_length = 0;        ///< number of positions
-  std::int64_t width = 0;             ///< of one head
-  at::ScalarType dtype = at::kFloat;  ///< of keys and values
-  c10::Device device = c10::kCPU;     ///< of the model
+  std::int64_t width = 0;             ///< the width of one head
+  at::ScalarType dtype = at::kFloat;  ///< the dtype of keys and values
+  c10::Device device = c10::kCPU;     ///< the device of the model
 };
 
 /// The keys and values of past positions, for each layer of a transformer, so that generation need
@@ -24,14 +24,14 @@ struct KVCacheOptions {
 /// allocated at once; appending copies the new ones. For inference: the cache has no gradient.
 class KVCache {
  public:
-  /// An empty cache. Throws Error for a size below 1.
+  /// Makes an empty cache. Throws Error for a size below 1.
   explicit KVCache(const KVCacheOptions& o);
 
-  /// The number of positions in the cache of a layer.
+  /// Returns the number of positions in the cache of a layer.
   std::int64_t length(std::int64_t layer = 0) const { return lengths_.at(index(layer)); }
-  /// The number of positions that fit.
+  /// Returns the number of positions that fit.
   std::int64_t max_length() const { return options_.max_length; }
-  /// The number of layers.
+  /// Returns the number of layers.
   std::int64_t layers() const { return options_.layers; }
 
   /// Appends key and value (batch, heads, T, width) of the next T positions of a layer, and returns
@@ -57,9 +57,9 @@ class KVCache {
   std::vector<std::int64_t> lengths_;
 };
 
-/// The options of `attention` for queries at the last of the keys' positions: each attends to the
-/// keys up to its own position. One query needs no mask, as many queries as keys use is_causal, and
-/// any other number a mask. Throws Error for more queries than keys.
+/// Returns the options of `attention` for queries at the last of the keys' positions. Each query
+/// attends to the keys up to its own position. One query needs no mask, as many queries as keys use
+/// is_causal, and any other number uses a mask. Throws Error for more queries than keys.
 AttentionOptions causal_at_end(const at::Tensor& query, const at::Tensor& key);
 
 }  // namespace ikebana::modules

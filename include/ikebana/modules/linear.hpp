@@ -1,5 +1,6 @@
 #pragma once
-// modules::linear: at::linear, or within `generate` the faster of MKL and oneDNN for a few rows.
+// Defines modules::linear, which is at::linear, or within `generate` the faster of MKL and oneDNN
+// for a few rows.
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 
@@ -31,10 +32,10 @@ at::Tensor linear_by_onednn(const at::Tensor& x, const at::Tensor& weight, const
 
 namespace ikebana::modules {
 
-/// Computes at::linear: x (..., K), weight (N, K), optionally bias (N), to (..., N). Within
-/// `modules::generate`, on a processor of AMD, oneDNN multiplies 1 to 8 rows of FP32 if the weight
-/// is large, as in the head of a language model: up to nearly three times as fast as MKL.
-/// Everything else is at::linear, to the bit; the two libraries differ by rounding. Throws what
+/// Computes at::linear. Takes x (..., K), weight (N, K), and optionally bias (N). Returns (..., N).
+/// Within `modules::generate`, on a processor of AMD, oneDNN multiplies 1 to 8 rows of FP32 if the
+/// weight is large, as in the head of a language model: up to nearly three times as fast as MKL.
+/// Everything else is at::linear, to the bit. The two libraries differ by rounding. Throws what
 /// at::linear throws.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 

@@ -126,11 +126,11 @@ class LinearCrossEntropyCall {
 namespace ikebana::modules {
 
 /// Computes cross_entropy(linear(hidden, weight, bias), target, reduction='sum'), and the number of
-/// targets that are not ignored. Only the logits of some rows exist at a time. hidden (..., E),
-/// weight (V, E), target (...) of class indices. Forward also computes the gradients, chunk by
-/// chunk, and backward scales them. Cost: 20 MiB of logits at a time, 256 MiB on a device, and the
-/// gradients; logits are not computed again, except inside a checkpoint, which runs all of it
-/// twice. Under autocast the products are in its dtype and the losses in FP32; the weight's
+/// targets that are not ignored. Only the logits of some rows exist at a time. Takes hidden (...,
+/// E), weight (V, E), and target (...) of class indices. Forward also computes the gradients, chunk
+/// by chunk, and backward scales them. The cost is 20 MiB of logits at a time, 256 MiB on a device,
+/// and the gradients. Logits are not computed again, except inside a checkpoint, which runs all of
+/// it twice. Under autocast the products are in its dtype and the losses in FP32. The weight's
 /// gradient is accumulated in FP32. A second derivative is exact and computes all logits at once.
 /// Throws Error if sizes, dtypes, devices, targets or options do not fit. Source:
 /// torch.nn.functional.linear and cross_entropy.

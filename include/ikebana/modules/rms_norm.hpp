@@ -11,9 +11,9 @@
 
 namespace ikebana::detail {
 
-/// Computes the RMSNorm of rows on the CPU, where LibTorch's is composed of several operators. Its
-/// backward calls LayerNorm's kernel with a mean of 0, and adds the term that the kernel subtracts
-/// for the mean. Keeps the input and one element per row.
+/// Computes the RMSNorm of rows on the CPU. LibTorch's RMSNorm is composed of several operators
+/// there. Its backward calls LayerNorm's kernel with a mean of 0, and adds the term that the kernel
+/// subtracts for the mean. Keeps the input and one element per row.
 struct RMSNormOfRows : torch::autograd::Function<RMSNormOfRows> {
   using Context = torch::autograd::AutogradContext;
   using Tensors = torch::autograd::variable_list;
@@ -65,8 +65,8 @@ struct RMSNormImpl : torch::nn::Module {
   /// Writes the layer as printing a model shows it.
   IKEBANA_INLINE void pretty_print(std::ostream& out) const override;
 
-  std::vector<std::int64_t> normalized_shape;  ///< of the last dimensions
-  RMSNormOptions options;                      ///< as they were given
+  std::vector<std::int64_t> normalized_shape;  ///< the sizes of the last dimensions
+  RMSNormOptions options;                      ///< the options as they were given
   at::Tensor weight;                           ///< undefined without elementwise_affine
 
  private:

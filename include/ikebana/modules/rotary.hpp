@@ -1,5 +1,5 @@
 #pragma once
-// modules::Rotary: rotary position embedding.
+// Defines modules::Rotary: rotary position embedding.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
 #include <memory>
@@ -51,7 +51,7 @@ class Rotary {
  private:
   struct Tables {
     at::Tensor cos, sin;              // (positions, width)
-    std::uint64_t export_number = 0;  // of the export that made them
+    std::uint64_t export_number = 0;  // the number of the export that made them
     std::int64_t length() const { return cos.defined() ? cos.size(0) : 0; }
   };
 
@@ -60,7 +60,8 @@ class Rotary {
   static void check_positions(const at::Tensor& positions, const at::Tensor& x);
   static at::ScalarType wide_dtype(const at::Tensor& x);
 
-  // Returns the angles of the pairs, once for each half: (positions...) to (positions..., width).
+  // Returns the angles of the pairs, once for each half. Takes (positions...), and returns
+  // (positions..., width).
   at::Tensor angles(const at::Tensor& positions, const at::Tensor& x) const;
   bool tables_fit(const at::Tensor& x, std::int64_t end) const;
   void make_tables(const at::Tensor& x, std::int64_t length) const;

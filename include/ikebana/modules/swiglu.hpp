@@ -1,5 +1,5 @@
 #pragma once
-// modules::SwiGLU: the MLP of Llama.
+// Defines modules::SwiGLU: the MLP of Llama.
 #include <cstdint>
 
 #include <ikebana/detail/torch.hpp>

@@ -80,7 +80,7 @@ struct SyncBatchNormImpl : torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>,
   /// Takes x (N, C, *), of two dimensions or more; the result has its shape, dtype and memory
   /// format.
   at::Tensor forward(const at::Tensor& x);
-  /// The running statistics, which a recompute of a checkpoint leaves as they are.
+  /// Returns the running statistics, which a recompute of a checkpoint leaves as they are.
   IKEBANA_INLINE detail::RunningStatistics running_statistics() override;
   /// Writes the layer as printing a model shows it.
   IKEBANA_INLINE void pretty_print(std::ostream& out) const override;

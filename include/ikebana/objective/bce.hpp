@@ -1,5 +1,5 @@
 #pragma once
-// The policy BCELoss and its mechanism.
+// Defines the policy BCELoss and its mechanism.
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/objective/output_and_target.hpp>
 #include <ikebana/objective/row_weight.hpp>

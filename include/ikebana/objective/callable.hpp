@@ -1,5 +1,5 @@
 #pragma once
-// Lambdas, functions and functors as objectives.
+// Makes objectives of lambdas, functions and functors.
 #include <ikebana/hooks.hpp>
 #include <ikebana/objective/forward.hpp>
 #include <ikebana/run/runner.hpp>
@@ -71,7 +71,7 @@ struct Mechanism<F> : ObjectiveHooks {
     if constexpr (detail::counts<F, Model&, const Batch&>) return values.count(model, batch);
     else return values.count(batch);
   }
-  /// True if the callable has a `count` that cannot be called.
+  /// Returns true if the callable has a `count` that cannot be called.
   template <class Model, class Batch>
   static consteval auto count_refusal() {
     if constexpr (detail::counts<F, Model&, const Batch&> || detail::counts<F, const Batch&>)

@@ -18,8 +18,8 @@ struct ClassTarget : OutputAndTarget<Policy> {
   using OutputAndTarget<Policy>::OutputAndTarget;
   using OutputAndTarget<Policy>::values;
 
-  /// The divisor of PyTorch's mean: the targets that are not ignored, each with the weight of its
-  /// class; or all targets, if they are probabilities.
+  /// Returns the divisor of PyTorch's mean: the targets that are not ignored, each with the weight
+  /// of its class, or all targets, if they are probabilities.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
     const at::Tensor& target = target_tensor<Policy>(batch);
@@ -46,8 +46,8 @@ struct ClassTarget : OutputAndTarget<Policy> {
     refuse_trained(values.weight);
     return weight_(values.weight, output.device());
   }
-  /// Output and target with the classes in dimension 1: views, if the classes are last and the
-  /// output is contiguous. Throws BadBatch if their shapes do not fit.
+  /// Returns the output and the target with the classes in dimension 1. They are views if the
+  /// classes are last and the output is contiguous. Throws BadBatch if their shapes do not fit.
   std::pair<at::Tensor, at::Tensor> classes_second(const at::Tensor& output,
                                                    const at::Tensor& target) const {
     const std::int64_t classes = dim(output), last = output.dim() - 1;
@@ -79,8 +79,8 @@ struct ClassTarget : OutputAndTarget<Policy> {
   }
 
  private:
-  /// The dimension of the classes in an output, or in probabilities. As in PyTorch, an output of
-  /// one dimension is one row. Dimension 0 holds rows.
+  /// Returns the dimension of the classes in an output, or in probabilities. As in PyTorch, an
+  /// output of one dimension is one row. Dimension 0 holds rows.
   std::int64_t dim(const at::Tensor& t) const {
     if (t.dim() <= 1) return 0;
     const std::int64_t d = values.class_dim + (values.class_dim < 0 ? t.dim() : 0);
@@ -91,7 +91,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
                      "last; dimension 0 holds the rows.");
     return d;
   }
-  /// The shape that class indices for this output have.
+  /// Returns the shape that class indices for this output have.
   static std::vector<std::int64_t> without(const at::Tensor& output, std::int64_t classes) {
     auto sizes = output.sizes().vec();
     if (!sizes.empty()) sizes.erase(sizes.begin() + classes);

@@ -1,19 +1,19 @@
 #pragma once
-// The policy CosineEmbeddingLoss and its mechanism.
+// Defines the policy CosineEmbeddingLoss and its mechanism.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/objective/embeddings.hpp>
 
 namespace ikebana {
 
-/// Sum over rows of 1 - cos(x1, x2) where the target is 1, and max(0, cos(x1, x2) - `margin`) where
-/// it is -1. Counts rows, as PyTorch's mean does. The batch is a struct with `input1`, `input2` and
+/// Sum over rows of 1 - cos(x1, x2) if the target is 1, and max(0, cos(x1, x2) - `margin`) if it is
+/// -1. Counts rows, as PyTorch's mean does. The batch is a struct with `input1`, `input2` and
 /// `target` (N); the model is run with both inputs, in this order, and returns embeddings (N, D).
 /// With `outputs` the report has them as (N, 2, D). Throws BadModel for other shapes; BadBatch for
 /// a target of another shape, or on a CPU with other values, which PyTorch's operator ignores; and
 /// BadValue for a `margin` outside of -1 to 1. Source: torch.nn.CosineEmbeddingLoss.
 struct CosineEmbeddingLoss {
-  double margin = 0;     ///< least cosine that costs where the target is -1
+  double margin = 0;     ///< the least cosine that costs if the target is -1
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The policy CrossEntropyLoss and its mechanism.
+// Defines the policy CrossEntropyLoss and its mechanism.
 #include <ikebana/objective/class_target.hpp>
 
 namespace ikebana {
@@ -13,7 +13,8 @@ namespace ikebana {
 /// Source: torch.nn.CrossEntropyLoss.
 struct CrossEntropyLoss {
   std::int64_t ignore_index = -100;  ///< targets of this value cost and count nothing
-  double label_smoothing = 0;        ///< share of a target spread over all classes, 0 to 1
+  double label_smoothing = 0;        ///< the share of a target that is spread over all classes, 0
+                                     ///< to 1
   at::Tensor weight = {};            ///< (C) factor of each class, or undefined: 1
   std::int64_t class_dim = 1;        ///< the output's dimension of classes; -1: the last
   bool outputs = false;              ///< whether the report has the model's outputs

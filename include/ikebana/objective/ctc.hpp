@@ -1,5 +1,5 @@
 #pragma once
-// The policy CTCLoss and its mechanism.
+// Defines the policy CTCLoss and its mechanism.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/objective/forward.hpp>
@@ -62,7 +62,7 @@ struct Mechanism<CTCLoss> : ObjectiveHooks {
   std::string describe() const;
 
  private:
-  /// The number of fields with tensors that it takes from a batch.
+  /// Returns the number of fields with tensors that it takes from a batch.
   template <class Batch>
   static consteval std::size_t taken() {
     using Lengths = std::remove_cvref_t<decltype(std::declval<const Batch&>().input_lengths)>;

@@ -1,5 +1,6 @@
 #pragma once
-// The base of the objectives that compare embeddings which the model computes of several inputs.
+// Defines the base of the objectives that compare embeddings which the model computes of several
+// inputs.
 #include <ikebana/detail/fields.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/detail/text.hpp>
@@ -9,7 +10,7 @@
 
 namespace ikebana::detail {
 
-/// The compile-time error for a model that cannot be called with one of these inputs.
+/// Returns the compile-time error for a model that cannot be called with one of these inputs.
 template <class Run, class Model, class First, class... Rest>
 consteval auto inputs_refusal() {
   using Refusal = decltype(input_refusal<Run, Model, First>());
@@ -33,7 +34,7 @@ struct Embeddings : ObjectiveHooks {
                        " for the inputs of a batch. Let it return one embedding per row, of shape "
                        "(N, D), for each.");
   }
-  /// The outputs for the report and the metrics.
+  /// Returns the outputs for the report and the metrics.
   template <class Run>
   at::Tensor joined(const Run& run, const std::vector<at::Tensor>& all) const {
     return values.outputs || run.evaluating ? at::stack(all, 1) : at::Tensor();

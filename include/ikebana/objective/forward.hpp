@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// The compile-time error for a model that cannot be called with this input.
+/// Returns the compile-time error for a model that cannot be called with this input.
 template <class Run, class Model, class Input>
 consteval auto input_refusal() {
   using Units = units_of_t<Model>;
@@ -19,8 +19,8 @@ consteval auto input_refusal() {
     return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
   else return refuse::is<refuse::Nothing>{};
 }
-/// The compile-time error for a model that cannot be called with this batch's input, and for a
-/// batch with more tensors than the objective uses: it takes `taken` fields with tensors.
+/// Returns the compile-time error for a model that cannot be called with this batch's input, and
+/// for a batch with more tensors than the objective uses, which takes `taken` fields with tensors.
 template <class Run, class Model, class Batch, std::size_t taken = 2>
 consteval auto forward_refusal() {
   if constexpr (Map<const Batch> && !MapOfTensors<const Batch>)
@@ -38,8 +38,8 @@ consteval auto forward_refusal() {
 /// True for a class whose `count` takes these arguments.
 template <class T, class... Args>
 concept counts = requires(T& t, Args... args) { t.count(args...); };
-/// The compile-time error for a member function `count` that takes other arguments, which no step
-/// would call; one without parameters is something else.
+/// Returns the compile-time error for a member function `count` that takes other arguments, which
+/// no step would call. A `count` without parameters is something else.
 template <class T, class Batch>
 consteval auto other_count_refusal() {
   if constexpr (requires { &T::count; }) {
@@ -56,10 +56,11 @@ consteval auto other_count_refusal() {
 
 /// Throws BadBatch if an output and its target differ in shape.
 void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target);
-/// As `check_same_shape`; also throws BadBatch if the target has an integer dtype, for which some
-/// losses have no gradient.
+/// Does what `check_same_shape` does, and also throws BadBatch if the target has an integer dtype,
+/// for which some losses have no gradient.
 void check_numbers(const char* name, const at::Tensor& output, const at::Tensor& target);
-/// As `check_same_shape`; also throws BadBatch if the target has no floating-point dtype.
+/// Does what `check_same_shape` does, and also throws BadBatch if the target has no floating-point
+/// dtype.
 void check_probabilities(const char* name, const at::Tensor& output, const at::Tensor& target);
 /// Throws BadBatch if the samples of an output have other lengths than the samples of the target:
 /// the joined rows could be as many.

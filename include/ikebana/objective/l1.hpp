@@ -1,5 +1,5 @@
 #pragma once
-// The policy L1Loss and its mechanism.
+// Defines the policy L1Loss and its mechanism.
 #include <ikebana/objective/output_and_target.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The default objective: the model's own `loss`.
+// Defines the default objective: the model's own `loss`.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
@@ -44,7 +44,7 @@ struct Mechanism<Without<axis::objective>> : ObjectiveHooks {
   auto count(Model& model, const Batch& batch) {
     return model->count(batch);
   }
-  /// True if the model has a `count` that cannot be called.
+  /// Returns true if the model has a `count` that cannot be called.
   template <class Model, class Batch>
   static consteval auto count_refusal() {
     if constexpr (requires(Model& model, const Batch& batch) { model->count(batch); })

@@ -1,5 +1,5 @@
 #pragma once
-// The policy MSELoss and its mechanism.
+// Defines the policy MSELoss and its mechanism.
 #include <ikebana/objective/output_and_target.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy NLLLoss and its mechanism.
+// Defines the policy NLLLoss and its mechanism.
 #include <ikebana/objective/class_target.hpp>
 
 namespace ikebana {

@@ -1,11 +1,11 @@
 #pragma once
-// The base of the objectives that compare the model's output with the batch's target.
+// Defines the base of the objectives that compare the model's output with the batch's target.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana::detail {
 
-/// The target as one tensor. Throws BadBatch if it is undefined.
+/// Returns the target as one tensor. Throws BadBatch if it is undefined.
 template <class Policy, class Batch>
 const at::Tensor& target_tensor(const Batch& batch) {
   const at::Tensor& target = joined(target_of(batch));

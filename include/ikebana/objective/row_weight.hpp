@@ -11,8 +11,8 @@ void refuse_trained(const at::Tensor& weight);
 /// A copy of the weight on the device of the output.
 class RowWeight {
  public:
-  /// The weight on the output's device; undefined if it is not given. Throws BadValue if it does
-  /// not broadcast against one row, or requires a gradient.
+  /// Returns the weight on the output's device; undefined if it is not given. Throws BadValue if it
+  /// does not broadcast against one row, or requires a gradient.
   const at::Tensor& operator()(const char* name, const at::Tensor& weight,
                                const at::Tensor& output);
   template <class Visit>

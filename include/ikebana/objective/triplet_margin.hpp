@@ -1,21 +1,22 @@
 #pragma once
-// The policy TripletMarginLoss and its mechanism.
+// Defines the policy TripletMarginLoss and its mechanism.
 #include <ikebana/objective/embeddings.hpp>
 
 namespace ikebana {
 
-/// Sum over rows of max(0, d(anchor, positive) - d(anchor, negative) + `margin`), where d is the
-/// `p`-norm of the difference of two embeddings, to whose elements `eps` is added; with `swap` the
-/// smaller of the distances from anchor and from positive to the negative. Counts rows, as
-/// PyTorch's mean does. The batch is a struct with `anchor`, `positive` and `negative`; the model
-/// is run with each, in this order, and returns embeddings (N, D). With `outputs` the report has
-/// them as (N, 3, D). Throws BadModel for other shapes, BadValue for a `margin` that is not above
+/// Sum over rows of max(0, d(anchor, positive) - d(anchor, negative) + `margin`). The distance d is
+/// the `p`-norm of the difference of two embeddings, to whose elements `eps` is added. With `swap`,
+/// the second distance is the smaller of the distances from anchor and from positive to the
+/// negative. Counts rows, as PyTorch's mean does. The batch is a struct with `anchor`, `positive`
+/// and `negative`; the model is run with each, in this order, and returns embeddings (N, D). With
+/// `outputs` the report has them as (N, 3, D). Throws BadModel for other shapes, BadValue for a
+/// `margin` that is not above
 /// 0. Source: torch.nn.TripletMarginLoss.
 struct TripletMarginLoss {
-  double margin = 1;     ///< by how much the negative must be farther, above 0
+  double margin = 1;     ///< the distance by which the negative must be farther, above 0
   double p = 2;          ///< norm of a difference: 2 is the Euclidean
   double eps = 1e-6;     ///< added to each element of a difference
-  bool swap = false;     ///< also uses the distance from positive to negative
+  bool swap = false;     ///< whether it also uses the distance from positive to negative
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Observe<Memory> and its mechanism.
+// Defines the policy Observe<Memory> and its mechanism.
 #include <functional>
 #include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/hooks.hpp>
@@ -31,9 +31,9 @@ struct Observe<Memory> {
   /// In bytes: `clean_up` is called before a step if less is free on the machine or its control
   /// group, or on the device. 0: never.
   std::int64_t free_below = 0;
-  /// Empty: `bridge::release_cached_memory`, which releases what allocators keep. Your own function
-  /// may drop caches, and call that as well. If it throws, the step throws the same and changes
-  /// nothing.
+  /// If it is empty, `bridge::release_cached_memory` is called, which releases what allocators
+  /// keep. Your own function may drop caches, and call that as well. If it throws, the step throws
+  /// the same and changes nothing.
   std::function<void()> clean_up = {};
 };
 

@@ -13,9 +13,9 @@
 namespace ikebana::detail {
 
 /// Reads a counter between phases, and before and after the forward of each unit. By unit on a CPU
-/// it also hears each allocation, on the thread that makes it, so that the peak of each forward and
-/// backward is known. The unit of a node follows from the time at which it was made, so nothing is
-/// registered with autograd. While it is open, it is this thread's place source.
+/// it also receives each allocation, on the thread that makes it, so that the peak of each forward
+/// and backward is known. The unit of a node follows from the time at which it was made, so nothing
+/// is registered with autograd. While it is open, it is this thread's place source.
 class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::MemoryPlaceSource {
  public:
   MemoryMeter(c10::Device device, const UnitTable& table, std::int64_t uncounted)
@@ -72,10 +72,10 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   void freed(const void*, int64_t) noexcept override {}
   void refused(int64_t, int64_t) noexcept override {}
   void described(const void*, const char*, const char*) noexcept override {}
-  /// The phase of an allocation. Another thread may not read the phase of this one.
+  /// Returns the phase of an allocation. Another thread may not read the phase of this one.
   Phase phase_of(bool is_of_step) const { return is_of_step ? phase_ : heard_.phase; }
 
-  /// The unit that computes now; the root in a step that is not followed by unit.
+  /// Returns the unit that computes now; the root in a step that is not followed by unit.
   std::size_t present_unit() const noexcept { return nodes_.unit(phase_); }
   void raise(std::size_t unit, std::int64_t in_use) noexcept;
   /// Counts the peak since the last mark for the present phase.

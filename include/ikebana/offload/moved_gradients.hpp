@@ -1,5 +1,5 @@
 #pragma once
-// The way of gradients from the device to the master weights.
+// Moves gradients from the device to the master weights.
 #include <deque>
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/hooks.hpp>
@@ -7,8 +7,9 @@
 
 namespace ikebana::detail {
 
-/// Moves the gradients of units out of the device as they arrive. If copies overlap with what the
-/// device computes, gradients are added to those of the master weights when the copies have ended.
+/// Moves the gradients of units from the device as they arrive. If copies overlap with what the
+/// device computes, they are added to the gradients of the master weights when the copies have
+/// ended.
 class MovedGradients {
  public:
   /// With `reuses`, the memory of a gradient is kept for the next step.
@@ -16,7 +17,7 @@ class MovedGradients {
       : copies_(by), memory_(std::move(memory)), reuses_(reuses) {}
 
   void begin(const Masters& masters, std::size_t units);
-  /// Called when a unit is run whose parameters will get gradients.
+  /// Is called when a unit is run whose parameters will get gradients.
   void count_use(const Unit& unit) noexcept { ++of_unit_[unit.index].uses; }
   /// Moves the gradients of a unit, one for each parameter. Returns the gradients that autograd is
   /// to accumulate; the others are accumulated here, at the latest in `finish`. If a microbatch
@@ -31,7 +32,8 @@ class MovedGradients {
   void abort() noexcept;
   void begin_step() noexcept;
 
-  std::int64_t bytes = 0, copies = 0;  ///< moved in this step
+  std::int64_t bytes = 0, copies = 0;  ///< the numbers of bytes and copies that were moved in this
+                                       ///< step
 
  private:
   struct OfUnit {
@@ -47,12 +49,12 @@ class MovedGradients {
     bridge::StreamEvent copied;  // the last of these copies
   };
 
-  /// True if a microbatch uses the unit once. The root is used once, and not counted.
+  /// Returns true if a microbatch uses the unit once. The root is used once, and not counted.
   bool has_one_use(const Unit& unit) noexcept;
   std::size_t index_of(const Unit& unit, const std::string& name) const;
-  /// True if autograd must call a hook with values: a user's, or DDP's after accumulation.
+  /// Returns true if autograd must call a hook with values: a user's, or DDP's after accumulation.
   bool is_late(std::size_t k) const;
-  /// True if the gradient can be added, from its place on the device, to that of an earlier
+  /// Returns true if the gradient can be added, from its place on the device, to that of an earlier
   /// microbatch.
   bool adds_at_once(const at::Tensor& gradient, std::size_t k) const;
   void count(const at::Tensor& gradient) noexcept;

@@ -1,25 +1,25 @@
 #pragma once
-// The policies Offload<CPU, ...> and Offload<Disk, ...>, and their mechanisms.
+// Defines the policies Offload<CPU, ...> and Offload<Disk, ...>, and their mechanisms.
 #include <ikebana/offload/offloads_activations.hpp>
 #include <ikebana/offload/offloads_masters.hpp>
 
 namespace ikebana {
 
-/// Parameters, gradients and the state of the optimizer lie in memory of the host, where they are
-/// updated; each unit's parameters are copied to the device while it computes, in forward and in
-/// backward, and those of the next unit are copied meanwhile. For a model on the CPU it copies
-/// within its memory and gains nothing. A step throws BadModel for a unit that it does not run by
-/// `run`; with `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2
+/// Keeps parameters, gradients and the state of the optimizer in memory of the host, and updates
+/// them there. Each unit's parameters are copied to the device while it computes, in forward and in
+/// backward. Meanwhile, the parameters of the next unit are copied. For a model on the CPU it
+/// copies within its memory and gains nothing. A step throws BadModel for a unit that it does not
+/// run by `run`. With `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2
 /// CPUOffloadPolicy.
 template <>
 struct Offload<CPU> {
   static constexpr bool needs_units = true;  ///< the model must declare units
   bool allow_unused_units = false;           ///< a step may leave units out
 };
-/// Master weights, gradients and the state of the optimizer lie in memory of the host, where they
-/// are updated; copies of the parameters stay on the device. Cost: 4 bytes per parameter over the
-/// bus each way in a step. A step throws BadModel for a unit that it does not run by `run`; with
-/// `allow_unused_units` it may leave units out. Source: Ren et al., arXiv:2101.06840.
+/// Keeps master weights, gradients and the state of the optimizer in memory of the host, and
+/// updates them there. Copies of the parameters stay on the device. In a step, 4 bytes per
+/// parameter go over the bus each way. A step throws BadModel for a unit that it does not run by
+/// `run`. With `allow_unused_units` it may leave units out. Source: Ren et al., arXiv:2101.06840.
 template <>
 struct Offload<CPU, OptimizerState> {
   bool allow_unused_units = false;  ///< a step may leave units out
@@ -53,27 +53,27 @@ struct Offload<CPU, Activations, Parameters> {
 template <>
 struct Offload<Disk> {
   static constexpr bool needs_units = true;  ///< the model must declare units
-  std::filesystem::path folder;              ///< on a disk; it must exist
+  std::filesystem::path folder;              ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
   bool allow_unused_units = false;           ///< a step may leave units out
 };
 /// Offload<CPU, OptimizerState> in files, as with Offload<Disk>.
 template <>
 struct Offload<Disk, OptimizerState> {
-  std::filesystem::path folder;         ///< on a disk; it must exist
+  std::filesystem::path folder;         ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
   bool allow_unused_units = false;      ///< a step may leave units out
 };
 /// Offload<CPU, Activations> in files, as with Offload<Disk>.
 template <>
 struct Offload<Disk, Activations> {
-  std::filesystem::path folder;      ///< on a disk; it must exist
+  std::filesystem::path folder;      ///< a folder on a disk, which must exist
   std::int64_t min_bytes = 1 << 16;  ///< smaller storages stay on the device
 };
 /// Offload<Disk, Activations> and Offload<Disk, OptimizerState> in one.
 template <>
 struct Offload<Disk, Activations, OptimizerState> {
-  std::filesystem::path folder;         ///< on a disk; it must exist
+  std::filesystem::path folder;         ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
   std::int64_t min_bytes = 1 << 16;     ///< smaller storages stay on the device
   bool allow_unused_units = false;      ///< a step may leave units out
@@ -82,7 +82,7 @@ struct Offload<Disk, Activations, OptimizerState> {
 template <>
 struct Offload<Disk, Activations, Parameters> {
   static constexpr bool needs_units = true;  ///< the model must declare units
-  std::filesystem::path folder;              ///< on a disk; it must exist
+  std::filesystem::path folder;              ///< a folder on a disk, which must exist
   std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
   std::int64_t min_bytes = 1 << 16;          ///< smaller storages stay on the device
   bool allow_unused_units = false;           ///< a step may leave units out

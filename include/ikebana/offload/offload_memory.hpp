@@ -1,5 +1,6 @@
 #pragma once
-// The memory of offloaded tensors: of the host, or in files; and buffers of it that are used again.
+// Defines the memory of offloaded tensors, which is memory of the host or in files, and buffers of
+// it that are used again.
 #include <ikebana/bridge/host_copies.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
@@ -16,7 +17,7 @@ namespace ikebana::detail {
 class OffloadMemory {
  public:
   virtual ~OffloadMemory() = default;
-  /// Uninitialised memory, a tensor on the CPU. May throw.
+  /// Returns uninitialised memory, as a tensor on the CPU. May throw.
   virtual at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::ScalarType type) = 0;
   /// Throws Error in a forked child if the stored tensors are not its own there.
@@ -68,7 +69,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   /// Frees the buffers that were not used since the last call.
   void free_unused() noexcept;
   OffloadMemory& memory() const { return *memory_; }
-  /// The bytes of buffers that are not in use.
+  /// Returns the bytes of buffers that are not in use.
   std::int64_t free_bytes() const;
 
  private:
@@ -82,7 +83,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
   std::shared_ptr<OffloadMemory> memory_;
   bool bounded_;
-  std::multimap<std::int64_t, Free> free_;  // by size
+  std::multimap<std::int64_t, Free> free_;  // the free memory, by its size
   mutable std::mutex mutex_;
 };
 
@@ -121,9 +122,10 @@ class FileMemory final : public OffloadMemory {
   std::shared_ptr<MappedFile> new_file(std::size_t bytes);
 
   std::filesystem::path folder_;
-  std::shared_ptr<MappedFile> file_;              // of the next small tensor
-  std::vector<std::weak_ptr<MappedFile>> files_;  // kept by tensors
-  std::multimap<std::size_t, Space> reserved_;    // by bytes; for tensors that are allocated later
+  std::shared_ptr<MappedFile> file_;              // the file of the next small tensor
+  std::vector<std::weak_ptr<MappedFile>> files_;  // the files that tensors keep
+  std::multimap<std::size_t, Space> reserved_;    // the spaces for tensors that are allocated
+                                                  // later, by their bytes
   mutable std::mutex mutex_;
   std::size_t used_ = 0;  // bytes of `file_` in use
   std::size_t next_ = first_bytes;

@@ -1,5 +1,5 @@
 #pragma once
-// The part of a mechanism that offloads activations.
+// Defines the part of a mechanism that offloads activations.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/detail/recomputing.hpp>

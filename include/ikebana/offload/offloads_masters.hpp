@@ -1,5 +1,6 @@
 #pragma once
-// The part of a mechanism that offloads master weights, gradients and the state of optimizers.
+// Defines the part of a mechanism that offloads master weights, gradients and the state of
+// optimizers.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/recomputing.hpp>
@@ -34,9 +35,9 @@ class CountedByPool final : public bridge::FakeMemory {
   std::shared_ptr<void> buffer_;
 };
 
-/// The mechanism by which master weights lie in other memory, where optimizers update them; units
-/// compute with copies on the device. With `Keeps` the copies stay there, otherwise each unit's
-/// copies are there while it computes.
+/// Keeps master weights in other memory, where optimizers update them. Units compute with copies on
+/// the device. With `Keeps` the copies stay there. Otherwise each unit's copies are there while it
+/// computes.
 template <class Policy, bool Keeps>
 class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
  public:
@@ -56,7 +57,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
   }
   void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
-  /// The bytes of memory that units have left for the next ones.
+  /// Returns the bytes of memory that units have left for the next ones.
   std::int64_t idle_bytes() const { return unit_memory_->free_bytes(); }
   StateStorage* state_storage() { return is_file ? this : nullptr; }
   GradientStorage* gradient_storage() { return this; }
@@ -162,7 +163,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     return copy;
   }
 
-  // The functions for the state of optimizers and averages, in files.
+  // These functions store the state of optimizers and averages in files.
   void reserve_state(const at::Tensor& like) override { state_memory_->reserve(like); }
   at::Tensor place_state(const at::Tensor& state) override { return stored(state, *state_memory_); }
   std::int64_t window_bytes() const override {
@@ -192,7 +193,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   }
 
   NamedFolder<Policy> folder_;
-  std::shared_ptr<OffloadMemory> memory_;        // of master weights and gradients
+  std::shared_ptr<OffloadMemory> memory_;        // the memory of master weights and gradients
   std::shared_ptr<OffloadMemory> state_memory_;  // apart, since space is reserved in it
   std::shared_ptr<BufferPool> unit_memory_;      // memory of copies on the device
   std::optional<MovedGradients> gradients_;

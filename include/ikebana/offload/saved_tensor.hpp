@@ -1,5 +1,5 @@
 #pragma once
-// A tensor that autograd saves, and that lies elsewhere until backward needs it.
+// Defines a tensor that autograd saves, and that is stored elsewhere until backward needs it.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/tensors.hpp>

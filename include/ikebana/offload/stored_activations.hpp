@@ -1,5 +1,5 @@
 #pragma once
-// The activations of one trainer that lie elsewhere between forward and backward.
+// Defines the activations of one trainer that are stored elsewhere between forward and backward.
 #include <deque>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/hooks.hpp>
@@ -17,9 +17,9 @@ struct StoredActivation : std::enable_shared_from_this<StoredActivation> {
   std::shared_ptr<StoredActivations> owner;
   std::unique_ptr<BufferPool::Buffer> buffer;
   std::int64_t size = 0;              ///< bytes
-  c10::VariableVersion counter = {};  ///< of the tensor that was saved first,
+  c10::VariableVersion counter = {};  ///< the version counter of the tensor that was saved first,
   std::uint32_t version = 0;          ///< and its version: the returned tensor has both
-  std::size_t section = 0;            ///< of the forward that saved the bytes
+  std::size_t section = 0;            ///< the number of the forward that saved the bytes
   at::Tensor on_device = {};          ///< the bytes, on the device, while backward needs them
   bridge::StreamEvent arrived = {};   ///< after this event `on_device` has its values
 
@@ -46,7 +46,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
 
   /// Begins a step, and the counts of its traffic.
   void begin_step() noexcept;
-  /// Adds its counts to those of other parts.
+  /// Adds its counts to the counts of other parts.
   void end_step(OffloadTraffic& all) noexcept;
   /// Begins a forward, whose tensors are in sections of their own.
   void begin_forward();
@@ -58,8 +58,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   Pointer add(const at::Tensor& t, std::int64_t first, std::int64_t size);
   /// Returns the bytes on the device, ready for what it computes next.
   at::Tensor get(StoredActivation& one);
-  /// Called if the graph is kept: the bytes need not be on the device until another backward needs
-  /// them.
+  /// Is called if the graph is kept: the bytes need not be on the device until another backward
+  /// needs them.
   void release(StoredActivation& one) noexcept;
   void end(StoredActivation& one) noexcept;
 
@@ -76,7 +76,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   };
   struct Source {
     std::size_t section;
-    at::Tensor bytes;  // kept until the device's stream waits for the copy
+    at::Tensor bytes;  // the bytes, kept until the device's stream waits for the copy
     bridge::StreamEvent copied;
   };
 
@@ -93,7 +93,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
 
   bridge::HostCopies copies_;
   std::shared_ptr<BufferPool> pool_;
-  std::unordered_map<const c10::StorageImpl*, std::vector<Known>> known_;  // of this forward
+  std::unordered_map<const c10::StorageImpl*, std::vector<Known>> known_;  // the known tensors of
+                                                                           // this forward
   std::vector<std::vector<std::weak_ptr<StoredActivation>>> sections_;
   std::deque<Source> sources_;
   std::int64_t stored_ = 0;  // bytes

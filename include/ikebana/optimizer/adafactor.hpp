@@ -1,5 +1,5 @@
 #pragma once
-// The policy Adafactor and its mechanism.
+// Defines the policy Adafactor and its mechanism.
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 #include <optional>
 #include <utility>

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Adagrad and its mechanism.
+// Defines the policy Adagrad and its mechanism.
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana {

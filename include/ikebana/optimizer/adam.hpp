@@ -1,5 +1,5 @@
 #pragma once
-// The policy Adam and its mechanism.
+// Defines the policy Adam and its mechanism.
 #include <array>
 #include <ikebana/optimizer/engine/adam_family.hpp>
 

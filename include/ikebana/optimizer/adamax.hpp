@@ -1,5 +1,5 @@
 #pragma once
-// The policy Adamax and its mechanism.
+// Defines the policy Adamax and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {

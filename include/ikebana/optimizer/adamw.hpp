@@ -1,5 +1,5 @@
 #pragma once
-// The policy AdamW and its mechanism.
+// Defines the policy AdamW and its mechanism.
 #include <array>
 #include <ikebana/optimizer/engine/adam_family.hpp>
 

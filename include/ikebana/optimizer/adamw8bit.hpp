@@ -1,5 +1,5 @@
 #pragma once
-// The policy AdamW8bit and its mechanism.
+// Defines the policy AdamW8bit and its mechanism.
 #include <array>
 #include <ikebana/optimizer/blockwise/dynamic_map.hpp>
 #include <ikebana/optimizer/engine/per_parameter.hpp>
@@ -26,7 +26,7 @@ struct AdamW8bit {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 
   static constexpr std::int64_t max_block_size = 4096;  ///< elements; the largest block_size
-  /// True if a whole parameter of `elements` elements has 8-bit moments.
+  /// Returns true if a whole parameter of `elements` elements has 8-bit moments.
   bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
 };
 
@@ -53,7 +53,7 @@ struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
  private:
   /// Prepares an update by operators. Returns the bytes of their scratch.
   std::int64_t prepare_operators(const at::Tensor& p);
-  /// The two moments, and the largest magnitude of each block of an 8-bit moment.
+  /// Returns the two moments, and the largest magnitude of each block of an 8-bit moment.
   static std::vector<detail::Slot> state_slots(const AdamW8bit& v);
   static Slice cut_of_blocks(const at::Tensor& state, const Slice& of_master, std::int64_t size);
   void check_values() const;

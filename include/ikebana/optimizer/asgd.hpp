@@ -1,5 +1,5 @@
 #pragma once
-// The policy ASGD and its mechanism.
+// Defines the policy ASGD and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {

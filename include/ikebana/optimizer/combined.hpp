@@ -1,5 +1,5 @@
 #pragma once
-// Combined<Muon, Lion>: two optimizers, each for some of the parameters.
+// Defines Combined<Muon, Lion>: two optimizers, each for some of the parameters.
 #include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
@@ -33,7 +33,7 @@ void check_fallback_is_unused(const Policies&... policies) {
   (check(policies), ...);
 }
 
-/// The names of the weights of embeddings with sparse(true).
+/// Returns the names of the weights of embeddings with sparse(true).
 template <class Table>
 std::vector<std::string> sparse_embeddings(const Table& units) {
   std::vector<std::string> names;
@@ -162,7 +162,7 @@ namespace ikebana {
 /// have no parameter. After torchrec's CombinedOptimizer.
 template <class First, class Rest>
 struct Combined {
-  ParameterRule match = {};  ///< which parameters `first` updates
+  ParameterRule match = {};  ///< chooses the parameters that `first` updates
   First first = {};          ///< the optimizer of these parameters, and its values
   Rest rest = {};            ///< the optimizer of all others, and its values
 };
@@ -312,7 +312,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   detail::OptimizerPart<First> first_;
   detail::OptimizerPart<Rest> rest_;
   ParameterRule rule_, first_rule_;  // the rules from which `is_first_` was made
-  std::vector<bool> is_first_;       // for each master
+  std::vector<bool> is_first_;       // whether the first optimizer updates it, for each master
   std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
 };
 

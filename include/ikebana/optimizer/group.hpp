@@ -1,5 +1,5 @@
 #pragma once
-// Parameter groups: rules by name or shape that give some parameters other values.
+// Defines parameter groups: rules by name or shape that give some parameters other values.
 #include <array>
 #include <concepts>
 #include <ikebana/error.hpp>
@@ -71,13 +71,13 @@ class GroupSchedule {
   /// The assigned copy has its own mechanism, too.
   GroupSchedule& operator=(GroupSchedule other) noexcept;
   ~GroupSchedule() = default;
-  /// True if it is not empty.
+  /// Returns true if it is not empty.
   explicit operator bool() const { return schedule_ != nullptr; }
-  /// The learning rate of step `step`, from 0, of a group whose lr is `base`.
+  /// Returns the learning rate of step `step`, from 0, of a group whose lr is `base`.
   double rate(double base, std::int64_t step) const { return schedule_->rate(base, step); }
-  /// The momentum, or first beta, of that step.
+  /// Returns the momentum, or first beta, of that step.
   double momentum(double base, std::int64_t step) const { return schedule_->momentum(base, step); }
-  /// True if the schedule changes the momentum.
+  /// Returns true if the schedule changes the momentum.
   bool cycles_momentum() const { return schedule_ && schedule_->cycles_momentum(); }
 
  private:
@@ -111,14 +111,15 @@ struct Group {
   /// The rule that selects parameters: a pattern of names, or a function of name and tensor.
   ParameterRule match;
   std::optional<double> lr = {};                    ///< learning rate, before the schedule
-  std::optional<double> weight_decay = {};          ///< as the optimizer applies it
+  std::optional<double> weight_decay = {};          ///< the weight decay as the optimizer applies
+                                                    ///< it
   std::optional<std::array<double, 2>> betas = {};  ///< decay of its moments, in [0, 1)
-  std::optional<double> eps = {};                   ///< as the optimizer's
-  std::optional<double> momentum = {};              ///< as the optimizer's
-  GroupSchedule schedule = {};                      ///< in place of the recipe's
+  std::optional<double> eps = {};                   ///< the same as the optimizer's
+  std::optional<double> momentum = {};              ///< the same as the optimizer's
+  GroupSchedule schedule = {};                      ///< the schedule in place of the recipe's
 };
 
-/// A group without weight decay, by default for biases and norms.
+/// Returns a group without weight decay, by default for biases and norms.
 Group no_decay(ParameterRule match = one_dimensional);
 
 namespace detail {
@@ -145,7 +146,7 @@ class GroupRules {
   std::vector<ParameterRule> rules_;
 };
 
-/// The group of index `g`, or a group without values if there is no such group.
+/// Returns the group of index `g`, or a group without values if there is no such group.
 const Group& group_at(const std::vector<Group>& groups, std::size_t g);
 /// Calls `f(name, value, range)` for each number that a group has.
 template <class F>

@@ -69,7 +69,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     rate_ = detail::KeptRate(rate);
     in_backward_ = true;
   }
-  /// True if a parameter was updated during this backward.
+  /// Returns true if a parameter was updated during this backward.
   bool has_updated() const { return has_updated_; }
   /// Prepares gradients without a hook, such as the gradient of a parameter that is trained from
   /// now on.
@@ -178,7 +178,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     in_backward_ = has_updated_ = false;
     found_inf_.reset();
   }
-  /// The policy's values, with the parameter's own group only.
+  /// Returns the policy's values, with the parameter's own group only.
   Optimizer own_values(std::size_t i) const {
     Optimizer policy = values.optimizer;
     if constexpr (has_groups) {
@@ -190,7 +190,8 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     return policy;
   }
 
-  std::vector<std::size_t> group_;  // for each master; the number of groups if it has no group
+  std::vector<std::size_t> group_;  // the group of each master; the number of groups if it has no
+                                    // group
   detail::GroupRules rules_;        // the rules from which `group_` was made
   const Masters* masters_ = nullptr;
   const UnitTable* units_ = nullptr;

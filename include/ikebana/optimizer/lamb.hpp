@@ -1,5 +1,5 @@
 #pragma once
-// The policy LAMB and its mechanism.
+// Defines the policy LAMB and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {
@@ -33,7 +33,7 @@ struct Mechanism<LAMB> : detail::ByOperators<LAMB> {
 
  private:
   void add_to_moments(const detail::ParameterUpdate& update) const;
-  /// The change of a parameter, computed from its moments, before it is scaled.
+  /// Returns the change of a parameter, computed from its moments, before it is scaled.
   template <class Number>
   static at::Tensor next_change(const detail::ParameterUpdate& update, const Number& step) {
     const at::Tensor& p = update.parameter();

@@ -1,6 +1,7 @@
 #pragma once
-// LibTorchOptimizer<torch::optim::RMSprop>: any optimizer that derives from
-// torch::optim::Optimizer. Not part of ikebana.hpp, since it includes all of LibTorch's optimizers.
+// Defines LibTorchOptimizer<torch::optim::RMSprop>: any optimizer that derives from
+// torch::optim::Optimizer. It is not part of ikebana.hpp, because it includes all of LibTorch's
+// optimizers.
 #include <ikebana/hooks/update.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/libtorch/libtorch_run.hpp>
@@ -182,7 +183,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   }
 
   detail::GroupRules rules_;           // the rules when the trainer was made
-  std::vector<std::size_t> group_of_;  // by parameter group; the number of groups: no group
+  std::vector<std::size_t> group_of_;  // the parameter group of each parameter; the number of
+                                       // groups: it is in no group
   detail::LibTorchRun<Optimizer> run_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Lion and its mechanism.
+// Defines the policy Lion and its mechanism.
 #include <array>
 #include <bit>
 #include <ikebana/detail/parallel.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Muon and its mechanism.
+// Defines the policy Muon and its mechanism.
 #include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/optimizer/engine/fallback_optimizer.hpp>
 #include <ikebana/optimizer/engine/per_parameter.hpp>
@@ -31,9 +31,11 @@ struct Muon {
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
   double eps = 1e-7;                                ///< least norm by which a matrix is divided
   std::int64_t ns_steps = 5;                        ///< iterations, less than 100
-  AdjustLR adjust_lr_fn = AdjustLR::Original;       ///< how a matrix's shape changes its lr
-  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies in BFloat16
-  ParameterRule match = two_dimensional;            ///< which matrices it updates
+  AdjustLR adjust_lr_fn = AdjustLR::Original;       ///< how a matrix's shape changes
+                                                    ///< its lr
+  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies in
+                                                    ///< BFloat16
+  ParameterRule match = two_dimensional;            ///< chooses the matrices that it updates
   AdamW otherwise = {};                             ///< updates all other parameters
   std::vector<Group> groups = {};                   ///< matrices with values of their own
 };
@@ -90,7 +92,7 @@ struct Mechanism<Muon> : detail::WithFallback<detail::MuonMatrices> {
   void begin(const Masters& masters);
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
-    check_values();  // before AdamW makes its state
+    check_values();  // checks the values before AdamW makes its state
     if (!values.match.is(rule_)) check_rule(masters);
     StepGradients& matrices =
         fallback_.prepare(values.otherwise, masters, gradients, rate,
@@ -102,7 +104,7 @@ struct Mechanism<Muon> : detail::WithFallback<detail::MuonMatrices> {
   /// Throws BadValue if another rule was assigned by which a parameter changes its optimizer.
   void check_rule(const Masters& masters);
 
-  std::vector<bool> uses_muon_;  // for each master
+  std::vector<bool> uses_muon_;  // whether Muon updates it, for each master
   ParameterRule rule_;           // the rule from which it was made
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The policy NAdam and its mechanism.
+// Defines the policy NAdam and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {
@@ -13,7 +13,8 @@ struct NAdam {
   std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
   double eps = 1e-8;                           ///< added to the denominator
   double weight_decay = 0;                     ///< adds weight_decay * parameter to the gradient
-  double momentum_decay = 4e-3;                ///< how fast the momentum grows to betas[0]
+  double momentum_decay = 4e-3;                ///< the speed with which the momentum grows to
+                                               ///< betas[0]
   bool decoupled_weight_decay = false;         ///< weight_decay as AdamW has it
   bool maximize = false;                       ///< maximises the loss instead
   std::vector<Group> groups = {};              ///< parameters with values of their own

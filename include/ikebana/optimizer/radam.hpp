@@ -1,5 +1,5 @@
 #pragma once
-// The policy RAdam and its mechanism.
+// Defines the policy RAdam and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {

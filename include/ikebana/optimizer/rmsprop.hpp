@@ -1,5 +1,5 @@
 #pragma once
-// The policy RMSprop and its mechanism.
+// Defines the policy RMSprop and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Rprop and its mechanism.
+// Defines the policy Rprop and its mechanism.
 #include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {
@@ -42,7 +42,7 @@ struct Mechanism<Rprop> : detail::ElementsByOperators<Rprop> {
     factor.masked_fill_(at::lt_out(mask, factor, 0), values.etas[0]);
     factor.masked_fill_(at::eq_out(mask, factor, 0), 1);
     at::eq_out(mask, factor, values.etas[0]);
-    factor.add_(g, 0);  // makes it NaN where a gradient was not finite: the sign of NaN is
+    factor.add_(g, 0);  // makes it NaN if the gradient was not finite: the sign of NaN is
     sizes.mul_(factor).clamp_(values.step_sizes[0], values.step_sizes[1]);
     g.masked_fill_(mask, 0);
     p.addcmul_(at::sign_out(factor, g), sizes, -1);

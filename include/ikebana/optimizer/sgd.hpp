@@ -1,5 +1,5 @@
 #pragma once
-// The policy SGD and its mechanism.
+// Defines the policy SGD and its mechanism.
 #include <ikebana/optimizer/engine/grouped.hpp>
 
 namespace ikebana {
@@ -33,8 +33,8 @@ struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
   void state(Archive& archive, const Masters& masters);
 
  private:
-  /// True for FP16 and BF16 on a CPU, where LibTorch's fused SGD is wrong from 16 elements on
-  /// (LibTorch 2.11).
+  /// Returns true for FP16 and BF16 on a CPU. LibTorch's fused SGD is wrong there from 16 elements
+  /// on (LibTorch 2.11).
   static bool fused_is_wrong(const at::Tensor& p);
   void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
                            const std::optional<at::Tensor>& found_inf) const;

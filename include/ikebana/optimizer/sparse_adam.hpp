@@ -1,5 +1,5 @@
 #pragma once
-// The policy SparseAdam and its mechanism.
+// Defines the policy SparseAdam and its mechanism.
 #include <ikebana/optimizer/engine/fallback_optimizer.hpp>
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 
@@ -23,8 +23,8 @@ struct SparseAdam {
 
 namespace detail {
 
-/// The coalesced gradient. Throws BadModel if it is not sparse by rows and of its parameter's
-/// dtype.
+/// Returns the coalesced gradient. Throws BadModel if it is not sparse by rows and of its
+/// parameter's dtype.
 at::Tensor sparse_gradient(const at::Tensor& gradient, const at::Tensor& p,
                            const std::string& name);
 
@@ -99,7 +99,7 @@ struct Mechanism<SparseAdam> : detail::WithFallback<detail::SparseRows> {
   void begin(const Masters& masters);
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
-    check_values();  // before AdamW makes its state
+    check_values();  // checks the values before AdamW makes its state
     auto is_sparse = [&](std::size_t i, const at::Tensor& gradient) {
       bool sparse = gradient.is_sparse();
       if (is_sparse_[i].value_or(sparse) != sparse) throw_sparse_and_dense(masters.names[i]);
@@ -114,7 +114,8 @@ struct Mechanism<SparseAdam> : detail::WithFallback<detail::SparseRows> {
  private:
   [[noreturn]] static void throw_sparse_and_dense(const std::string& name);
 
-  std::vector<std::optional<bool>> is_sparse_;  // for each master; empty before its first gradient
+  std::vector<std::optional<bool>> is_sparse_;  // whether its gradient is sparse, for each master;
+                                                // empty before its first gradient
 };
 
 }  // namespace ikebana

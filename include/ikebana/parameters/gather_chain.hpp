@@ -67,8 +67,8 @@ class GatherChain {
   void await_refresh([[maybe_unused]] const UnitParameters& stored) {
     if constexpr (offload_refreshes) mechanisms_.offload.await_refresh(*stored.unit);
   }
-  /// Parameters of the dtypes that they had when the trainer was made, with the present values.
-  /// They may be the master weights themselves. Precision restores instead of casting.
+  /// Returns the parameters in the dtypes that they had when the trainer was made, with the present
+  /// values. They may be the master weights themselves. Precision restores instead of casting.
   Tensors full(UnitParameters& stored) {
     if constexpr (!restores_dtype) {
       return gather(stored);
@@ -94,7 +94,8 @@ class GatherChain {
            [&](auto& m, int) { t = m.reduce(unit, std::move(t)); });
     return t;
   }
-  /// While the result exists, `reduce` is given undefined gradients in place of those that arrive.
+  /// Returns a guard. While it exists, `reduce` is given undefined gradients in place of the
+  /// gradients that arrive.
   auto without_gradients() {
     drops_gradients_ = true;
     auto take_again = [](bool* drops) { *drops = false; };
@@ -109,7 +110,7 @@ class GatherChain {
     mechanisms_.shard.set_reduce_dtypes(unit, types);
   }
 
-  /// True if a policy that moves parameters has `allow_unused_units` set.
+  /// Returns true if a policy that moves parameters has `allow_unused_units` set.
   bool allows_unused_units() {
     bool allowed = false;
     mechanisms_.each(GatherOrder(), [&](auto& m) {
@@ -118,7 +119,7 @@ class GatherChain {
     });
     return allowed;
   }
-  /// A sentence on how a user sets it; empty if no policy has it.
+  /// Returns a sentence on how a user sets it, or an empty text if no policy has it.
   std::string how_to_allow_unused_units() {
     std::string text;
     mechanisms_.each(GatherOrder(), [&](auto& m) {

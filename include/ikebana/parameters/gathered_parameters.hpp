@@ -1,7 +1,7 @@
 #pragma once
-// Parameters whose master weights are stored apart: on another device, in another dtype, or in
-// slices. A unit's parameters are gathered while it computes, forward and backward. One autograd
-// node per unit does that: its forward gathers, its backward reduces the gradients.
+// Defines parameters whose master weights are stored apart: on another device, in another dtype, or
+// in slices. A unit's parameters are gathered while it computes, forward and backward. One autograd
+// node per unit does that. Its forward gathers, and its backward reduces the gradients.
 #include <ikebana/parameters/stored_parameters.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
@@ -66,8 +66,8 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     const auto none = chain_.without_gradients();
     backward(roots, others);
   }
-  /// Called when master weights have new values. Units that are gathered have the former ones, and
-  /// are gathered again at their next use, which may throw.
+  /// Is called when master weights have new values. Units that are gathered have the former ones,
+  /// and are gathered again at their next use, which may throw.
   void mark_stale() noexcept {
     for (auto& stored : units_) stored.is_stale = stored.users > 0 || stored.is_arriving();
   }
@@ -129,7 +129,8 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
       else if (!*reshards) all.unit_guards_[guard->unit()] = std::move(guard);
     }
   };
-  /// A guard for a unit whose forward begins; it replaces that of the unit that was run last.
+  /// Returns a guard for a unit whose forward begins. It replaces the guard of the unit that was
+  /// run last.
   std::unique_ptr<GatherGuard> next_guard(UnitParameters& stored) {
     if (!last_guard_ || last_guard_->unit() != stored.unit->index) last_guard_.reset();
     auto guard = std::make_unique<GatherGuard>(*this, stored);
@@ -208,8 +209,10 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   }
 
   std::optional<GatherGuard> root_guard_;
-  std::unique_ptr<GatherGuard> last_guard_;                // of the last unit of a forward
-  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // of units that wait for their backward
+  std::unique_ptr<GatherGuard> last_guard_;                // the guard of the last unit of a
+                                                           // forward
+  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // the guards of units that wait for
+                                                           // their backward
   std::deque<GatherGuard> create_graph_guards_;  // a backward inside the loss needs them again
 };
 

@@ -41,7 +41,7 @@ class InPlaceParameters : public detail::InPlaceMasters {
     take(table, mechanisms.precision.rounding(), mechanisms.offload.state_storage());
   }
 
-  /// Called only if a mechanism listens to backward.
+  /// Is called only if a mechanism listens to backward.
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     return around_unit_backward(calls_, unit, next, std::forward<Args>(args)...);

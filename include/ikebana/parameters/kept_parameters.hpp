@@ -1,6 +1,6 @@
 #pragma once
-// Gathered parameters that stay between steps beside their master weights. A unit costs no guard,
-// no closure and no node in a step, since the nodes between both are made once.
+// Keeps gathered parameters between steps beside their master weights. A unit costs no guard, no
+// closure and no node in a step, because the nodes between both are made once.
 #include <ikebana/parameters/stored_parameters.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
@@ -61,8 +61,8 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     const auto none = chain_.without_gradients();
     backward(roots, others);
   }
-  /// Called when master weights have new values. If Precision or Offload alone gathers, copies them
-  /// at once, without an allocation. Otherwise the parameters show nothing until their unit is
+  /// Is called when master weights have new values. If Precision or Offload alone gathers, copies
+  /// them at once, without an allocation. Otherwise the parameters show nothing until their unit is
   /// used, which gathers them and may throw.
   void mark_stale() noexcept {
     for (auto& stored : units_) {
@@ -155,7 +155,7 @@ class KeptParameters : public StoredParameters<Mechanisms> {
   }
 
   std::shared_ptr<BackwardCalls<Mechanisms>> calls_;  // graphs hold it weakly
-  std::vector<Nodes> nodes_;                          // by unit
+  std::vector<Nodes> nodes_;                          // the nodes, by unit
 };
 
 }  // namespace ikebana

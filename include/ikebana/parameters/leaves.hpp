@@ -8,7 +8,7 @@ namespace ikebana {
 /// The leaves to which one trainer's backward passes write gradients.
 class Leaves {
  public:
-  /// Called once, before the first backward.
+  /// Is called once, before the first backward.
   void set_masters(std::vector<at::Tensor> masters);
 
   /// Writes gradients to the master weights that require one now and to no other tensor, even if

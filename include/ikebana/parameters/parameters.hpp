@@ -1,6 +1,6 @@
 #pragma once
-// The parameters of a trainer, in one place, since shard, offload and precision each decide a part
-// of what is stored and of what a unit computes with.
+// Defines the parameters of a trainer in one place, because shard, offload and precision each
+// decide a part of what is stored and of what a unit computes with.
 #include <ikebana/parameters/gathered_parameters.hpp>
 #include <ikebana/parameters/in_place_parameters.hpp>
 #include <ikebana/parameters/kept_parameters.hpp>

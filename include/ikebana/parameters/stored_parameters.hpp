@@ -1,6 +1,6 @@
 #pragma once
-// The common part of parameters whose master weights are stored apart: the units with their
-// masters, the order in which they are run, and what is done with all of them.
+// Defines the common part of parameters whose master weights are stored apart: the units with their
+// masters, the order in which they are run, and the operations on all of them.
 #include <cstdint>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/model.hpp>
@@ -42,8 +42,8 @@ class StoredParameters {
           !chain_.allows_unused_units())
         detail::refuse_unused(*stored.unit, chain_.how_to_allow_unused_units());
   }
-  /// The tensors of units that are being gathered ahead, which no parameter shows yet; without
-  /// units that arrive in the memory of master weights.
+  /// Returns the bytes of units that are being gathered ahead, which no parameter shows yet. Units
+  /// that arrive in the memory of master weights are not counted.
   std::int64_t arriving_bytes() const {
     std::int64_t bytes = 0;
     if constexpr (GatherChain<Mechanisms>::masters_in_place) return bytes;
@@ -57,9 +57,10 @@ class StoredParameters {
   void check() {
     for (auto& stored : units_) stored.check();
   }
-  /// Called when the trainer is made: from then on this rank has slices alone.
+  /// Is called when the trainer is made: from then on this rank has slices alone.
   void forget_originals() noexcept { originals_.clear(); }
-  /// Called when the trainer ends: gathers for good the parameters that are cut. All ranks call it.
+  /// Is called when the trainer ends. Gathers the parameters that are cut, and keeps them whole.
+  /// All ranks call it.
   void keep_full() {
     if constexpr (Mechanisms::gathers_from_ranks) {
       std::vector<Tensors> whole;
@@ -68,7 +69,7 @@ class StoredParameters {
       originals_ = std::move(whole);
     }
   }
-  /// A hash of the order in which this step ran the units; 0 if ranks may differ in it.
+  /// Returns a hash of the order in which this step ran the units, or 0 if ranks may differ in it.
   std::uint64_t order_of_units() const {
     return Mechanisms::gathers_from_ranks ? order_.of_step() : 0;
   }
@@ -159,7 +160,7 @@ class StoredParameters {
     }
     void end_walk() const { others.end_walk(); }
   };
-  std::vector<Tensors> originals_;  // of each unit, if parameters are cut among ranks
+  std::vector<Tensors> originals_;  // the originals of each unit, if parameters are cut among ranks
 
   void add(const Unit& unit) {
     auto& stored = units_.emplace_back(unit);

@@ -53,9 +53,9 @@ struct ForwardGradientHooks : torch::autograd::FunctionPreHook {
       const torch::autograd::variable_list& gradients) override;
 };
 
-/// True if a parameter has hooks of `register_hook`.
+/// Returns true if a parameter has hooks of `register_hook`.
 bool has_gradient_hooks(const at::Tensor& parameter);
-/// True if a parameter has a hook that is called after its gradient was accumulated.
+/// Returns true if a parameter has a hook that is called after its gradient was accumulated.
 bool has_accumulation_hook(const at::Tensor& parameter);
 /// Makes the list that `register_hook` adds to, while the parameter is a leaf: a list that is made
 /// in the middle of a forward would belong to the node of that forward as well.
@@ -72,20 +72,21 @@ void forward_gradient_hooks(const at::Tensor& parameter, const at::Tensor& maste
 struct UnitParameters {
   const Unit* unit;
   Tensors masters;
-  std::vector<Slice> slices;   ///< which part of its parameter each master is
+  std::vector<Slice> slices;   ///< the part of its parameter that each master is
   Tensors values;              ///< the masters without gradients: they share their memory
   Tensors arriving;            ///< tensors that are being gathered, and not needed yet
-  int users = 0;               ///< how many need the gathered parameters now; 0: they are not here
+  int users = 0;               ///< the number of users that need the gathered parameters now; 0:
+                               ///< they are not here
   std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
-  bool was_run = false;        ///< by this step's loss
+  bool was_run = false;        ///< whether this step's loss ran it
   bool is_stale = false;  ///< masters have new values; gathered parameters have the former ones
   bool masters_in_place = false;  ///< masters may be rows of gathered parameters
 
   explicit UnitParameters(const Unit& u) : unit(&u) {}
   bool is_arriving() const { return !arriving.empty(); }
 
-  /// Returns gathered parameters that share no memory with the master weights: copies those that no
-  /// mechanism copied.
+  /// Returns gathered parameters that share no memory with the master weights. For this, it copies
+  /// the parameters that no mechanism copied.
   Tensors without_aliases(Tensors gathered) const;
   /// Takes the master weights as they are, one per parameter, of the rows `rows(i, count)`.
   /// Parameters keep their values. Throws BadModel for a master of another shape.
@@ -118,7 +119,7 @@ struct UnitParameters {
   /// memory in, or not at all if a mechanism wrote into the memory that is there.
   void set_gathered(Tensors fresh);
   void show_gathered();
-  /// Called when new values arrived, so that backward refuses a graph that saved the old ones.
+  /// Is called when new values arrived, so that backward refuses a graph that saved the old ones.
   void bump_versions();
   /// Lets the model see `full` parameters, of whatever dtype, until the next `set_gathered`.
   void expose(const Tensors& full);
@@ -127,14 +128,14 @@ struct UnitParameters {
   void release() noexcept;
   /// Connects the parameters to the master weights in the graph, by the node of these edges.
   void attach_to_graph(const std::vector<torch::autograd::Edge>& edges);
-  /// A node of this forward, from the gathered parameters to the master weights.
+  /// Returns a node of this forward, from the gathered parameters to the master weights.
   std::vector<torch::autograd::Edge> new_node(ReduceGradients reduce) const;
   /// Makes the parameters leaves again, so that a use outside of a forward is no part of the graph
   /// of an earlier forward.
   void detach_from_graph() noexcept;
   /// Makes the parameters plain leaves with these values; with what they show, if `full` is empty.
   void restore(const Tensors& full) noexcept;
-  /// True if the model wrote to a parameter that it was shown, or replaced it, since
+  /// Returns true if the model wrote to a parameter that it was shown, or replaced it, since
   /// `note_versions`.
   bool was_written(std::size_t i) const;
   bool was_written() const;
@@ -163,14 +164,16 @@ struct UnitParameters {
   void forward_hooks(std::size_t i);
   const at::Tensor& parameter(std::size_t i) const { return unit->parameters[i]; }
   void set_data(const Tensors& given);
-  /// The address of the elements, or of the storage if the tensor is away and has no elements.
+  /// Returns the address of the elements, or of the storage if the tensor is away and has no
+  /// elements.
   static const void* memory(const at::Tensor& t);
   Tensors away_like(const Tensors& tensors) const;
 
-  std::vector<Seen> seen_;  // of each parameter
+  std::vector<Seen> seen_;  // what was seen of each parameter
   bool is_attached_ = false, is_exposed_ = false;
   Tensors gathered_;
-  Tensors away_;  // what released parameters show; made early, since releasing must not allocate
+  Tensors away_;  // the tensors that released parameters show; they are made early, because
+                  // releasing must not allocate
 };
 
 }  // namespace ikebana

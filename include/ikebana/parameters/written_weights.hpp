@@ -18,7 +18,7 @@ namespace ikebana::detail {
 class WrittenWeights {
  public:
   explicit WrittenWeights(const Masters& masters);
-  /// Looks which were written. Called when a step opens, or when an evaluation begins, which
+  /// Looks which were written. Is called when a step opens, or when an evaluation begins, which
   /// exchanges weights and averages.
   void look();
   /// Ignores what was written since `look`, since the trainer has written it.

@@ -1,5 +1,5 @@
 #pragma once
-// Processes that run this program again.
+// Starts processes that run this program again.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -20,13 +20,13 @@ namespace ikebana::detail {
 struct ChildEnd {
   int code = 0, signal = 0;
   bool failed() const { return code != 0 || signal != 0; }
-  /// The exit code that a shell would give.
+  /// Returns the exit code that a shell would give.
   int exit_code() const { return signal != 0 ? 128 + signal : code; }
 };
 
 std::string signal_name(int signal);
 
-/// The number of processors that this process may use.
+/// Returns the number of processors that this process may use.
 std::int64_t usable_processors();
 
 /// Opens the standard streams that are closed, so that no other file becomes one.
@@ -69,7 +69,7 @@ class Child {
   /// Returns once how it ended, and no value before and after. Does not wait.
   std::optional<ChildEnd> end();
 
-  /// The descriptor of its stderr; -1 after it was read to its end.
+  /// Returns the descriptor of its stderr, or -1 after it was read to its end.
   int stderr_descriptor() const { return stderr_; }
   /// Returns what it wrote to stderr since the last call. Does not wait.
   std::string read_stderr();

@@ -24,7 +24,7 @@ class OutputFile {
 class InputFile {
  public:
   virtual ~InputFile() = default;
-  /// Bytes in the file.
+  /// Returns the number of bytes in the file.
   virtual std::uint64_t size() = 0;
   /// Reads exactly `n` bytes from `offset`, else throws FileFailed.
   virtual void read(std::uint64_t offset, void* bytes, std::size_t n) = 0;
@@ -56,7 +56,7 @@ class Files {
   virtual void sync_folder(const Path& folder) = 0;
   /// Creates the folder and its missing parents.
   virtual void make_folder(const Path& folder) = 0;
-  /// The names of the folder's entries, in no particular order.
+  /// Returns the names of the folder's entries, in no particular order.
   virtual std::vector<std::string> list(const Path& folder) = 0;
 };
 
@@ -64,8 +64,9 @@ namespace detail {
 
 Files::Path with_suffix(const Files::Path& path, const char* suffix);
 Files::Path folder_of(const Files::Path& path);
-/// Suffixes of a file that is being written, and of the one that it replaces until it is durable.
-/// Such files are replaced and removed, so no other program's files should have these names.
+/// The suffixes of a file that is being written, and of the one that it replaces until it is
+/// durable. Such files are replaced and removed, so no other program's files should have these
+/// names.
 inline constexpr const char *new_suffix = ".ikebana-new", *former_suffix = ".ikebana-former";
 
 void remove_quietly(Files& files, const Files::Path& path) noexcept;
@@ -73,7 +74,7 @@ void remove_quietly(Files& files, const Files::Path& path) noexcept;
 /// Makes `former` a hard link to `path`, or a copy of it if there are no hard links.
 void keep_former(Files& files, const Files::Path& path, const Files::Path& former);
 
-/// The last part of `write_durably`, after the new file is written and synced.
+/// Does the last part of `write_durably`, after the new file is written and synced.
 template <class IsIntact>
 void put_in_place(Files& files, const Files::Path& path, IsIntact&& is_intact) {
   const auto new_path = with_suffix(path, new_suffix), former = with_suffix(path, former_suffix);
@@ -95,11 +96,11 @@ void put_in_place(Files& files, const Files::Path& path, IsIntact&& is_intact) {
 
 /// Replaces `path` by a file of `size` bytes, which `write(file)` writes. At every instant, `path`
 /// or the former file (the path with `former_suffix`) is intact, also if the process is killed or
-/// the power fails: the bytes go to a new file (`new_suffix`), which is synced; the present file is
-/// kept as the former one; the new one is renamed to `path`. Each step is durable before the next
-/// one begins. An exception before the rename leaves `path` as it was. If an earlier save was
-/// interrupted and both `path` and the former file exist, `is_intact(path)` decides which of the
-/// two is kept.
+/// the power fails. For this, the bytes are written to a new file (`new_suffix`), which is synced.
+/// The present file is kept as the former one, and the new one is renamed to `path`. Each step is
+/// durable before the next one begins. An exception before the rename leaves `path` as it was. If
+/// an earlier save was interrupted and both `path` and the former file exist, `is_intact(path)`
+/// decides which of the two is kept.
 template <class Write, class IsIntact>
 void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
                    IsIntact&& is_intact) {

@@ -4,8 +4,8 @@
 
 namespace ikebana::detail {
 
-/// Keeps the library that contains `address` loaded until the process ends. Needed for functions
-/// and objects that are registered with LibTorch, which may use them at any time.
+/// Keeps the library that contains `address` loaded until the process ends. This is needed for
+/// functions and objects that are registered with LibTorch, which may use them at any time.
 void keep_loaded(const void* address) noexcept;
 
 /// Returns the address of a symbol of any loaded library, or null.

@@ -1,5 +1,5 @@
 #pragma once
-// Memory that lies in a file without a name.
+// Maps memory to a file without a name.
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -59,7 +59,8 @@ class MappedFile {
   std::size_t bytes_;
   int fd_ = -1;
   void* memory_ = nullptr;
-  MappedFile *next_ = nullptr, *previous_ = nullptr;  // of all
+  MappedFile *next_ = nullptr, *previous_ = nullptr;  // the neighbours in the list of all mapped
+                                                      // files
 };
 
 }  // namespace ikebana::detail

@@ -1,12 +1,12 @@
 #pragma once
-// Shell patterns for names.
+// Compares names with shell patterns.
 #include <fnmatch.h>
 
 #include <string>
 
 namespace ikebana::detail {
 
-/// True if `name` matches a shell pattern with `*`, `?` and `[...]`. `*` also matches dots.
+/// Returns true if `name` matches a shell pattern with `*`, `?` and `[...]`. `*` also matches dots.
 bool matches_pattern(const std::string& name, const std::string& pattern);
 
 }  // namespace ikebana::detail

@@ -1,5 +1,6 @@
 #pragma once
-// Files of the operating system: the implementation of files.hpp that saving uses by default.
+// Defines files of the operating system, which is the implementation of files.hpp that saving uses
+// by default.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -30,8 +31,8 @@ auto retry_if_interrupted(F&& f) {
   return result;
 }
 
-/// False if a file of so many bytes is beyond the limit of this process (RLIMIT_FSIZE), where the
-/// system would end the process by SIGXFSZ.
+/// Returns false if a file of so many bytes is beyond the limit of this process (RLIMIT_FSIZE). The
+/// system would end the process by SIGXFSZ there.
 bool may_have_size(std::uint64_t bytes) noexcept;
 
 /// RAII: an open file descriptor.
@@ -103,7 +104,7 @@ class PosixFiles : public Files {
   IKEBANA_INLINE std::vector<std::string> list(const Path& folder) override;
 };
 
-/// The shared instance of PosixFiles. It has no state.
+/// Returns the shared instance of PosixFiles. It has no state.
 Files& system_files();
 
 namespace detail {

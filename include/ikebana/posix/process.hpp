@@ -10,7 +10,7 @@ namespace ikebana::detail {
 /// Remembers the process that made it. Each question costs a system call.
 class OwnProcess {
  public:
-  /// True in a forked child: threads of the process that made this do not exist there.
+  /// Returns true in a forked child. Threads of the process that made this do not exist there.
   bool is_inherited() const { return ::getpid() != id_; }
 
  private:
@@ -18,7 +18,7 @@ class OwnProcess {
 };
 
 inline std::int64_t process_id() { return ::getpid(); }
-/// The id of the process that started this one.
+/// Returns the id of the process that started this one.
 inline std::int64_t parent_process() { return ::getppid(); }
 
 }  // namespace ikebana::detail

@@ -1,5 +1,5 @@
 #pragma once
-// A copy of this process, to try something in it that must change nothing here.
+// Makes a copy of this process, to try something in it that must change nothing here.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,7 +39,8 @@ class ProcessCopy {
   ProcessCopy(const ProcessCopy&) = delete;
   ProcessCopy& operator=(const ProcessCopy&) = delete;
 
-  /// The string that `f` returned; no value if it threw, was killed, or takes longer than `limit`.
+  /// Returns the string that `f` returned, or no value if it threw, was killed, or takes longer
+  /// than `limit`.
   std::optional<std::string> result(std::chrono::milliseconds limit);
 
  private:
@@ -62,7 +63,7 @@ class ProcessCopy {
     }
     ::_exit(0);  // does not flush or destroy what belongs to the original process
   }
-  /// Takes the files from the child. Their numbers stay in use, so that no file that is opened
+  /// Takes away the files of the child. Their numbers stay in use, so that no file that is opened
   /// later gets what was meant for them. Returns false if they cannot be listed, e.g. without
   /// /proc.
   static bool take_files(int pipe) noexcept;

@@ -21,8 +21,9 @@ class ProcessIdentity {
   /// Reads what `text` returned.
   static ProcessIdentity read(const std::string& text);
   std::string text() const { return place_ + " " + std::to_string(id_) + " " + start_; }
-  /// True if it ran on the machine of `here`, which is this process, and has ended. A process that
-  /// is stopped has not. False for a process of another machine, of which nothing is known.
+  /// Returns true if it ran on the machine of `here`, which is this process, and has ended. A
+  /// process that is stopped has not ended. Returns false for a process of another machine, of
+  /// which nothing is known.
   bool has_ended(const ProcessIdentity& here) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Signals as records that are read from a pipe.
+// Makes signals records that are read from a pipe.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -24,10 +24,10 @@ class SignalPipe {
   SignalPipe(const SignalPipe&) = delete;
   SignalPipe& operator=(const SignalPipe&) = delete;
 
-  /// Readable when a signal has arrived.
+  /// Returns the descriptor, which is readable when a signal has arrived.
   int descriptor() const { return ends_[0]; }
   std::vector<ReceivedSignal> read() const;
-  /// Restores handlers and mask in a forked child. Safe between fork and exec.
+  /// Restores handlers and mask in a forked child. It is safe between fork and exec.
   void restore() const;
 
  private:

@@ -19,7 +19,7 @@ class SigtermRequest {
   SigtermRequest(const SigtermRequest&) = delete;
   SigtermRequest& operator=(const SigtermRequest&) = delete;
 
-  /// True once SIGTERM was received.
+  /// Returns true once SIGTERM was received.
   bool received() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Sockets: one that listens for processes of this machine, and a test whether an address answers.
+// Opens a socket that listens for processes of this machine, and tests whether an address answers.
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@ namespace ikebana::detail {
 /// Closes a socket or pipe in programs that this one starts.
 inline void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
-/// The port at which an open descriptor listens for IPv4; 0 if it is no such socket.
+/// Returns the port at which an open descriptor listens for IPv4, or 0 if it is no such socket.
 std::int64_t listening_port(int descriptor);
 
 /// RAII: a socket that listens on 127.0.0.1, at a port that the system chose. Throws

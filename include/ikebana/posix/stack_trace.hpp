@@ -1,5 +1,5 @@
 #pragma once
-// The functions that called this one: their addresses, which are cheap, and their names.
+// Finds the functions that called this one: their addresses, which is cheap, and their names.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -8,7 +8,7 @@
 
 namespace ikebana::detail {
 
-/// Return addresses, the innermost first. At most 64. Costs some microseconds.
+/// Returns the return addresses, the innermost first, and at most 64. Costs some microseconds.
 std::vector<void*> stack_trace();
 
 /// A function of a stack, as snapshots show it.
@@ -18,7 +18,8 @@ struct StackFrame {
                      ///< addr2line
 };
 
-/// The function at an address. A program's own functions have names if it is linked with -rdynamic.
+/// Returns the function at an address. A program's own functions have names if it is linked with
+/// -rdynamic.
 StackFrame frame_at(const void* address);
 
 /// Removes the first frames: the functions of this library from its caller to `stack_trace`, and

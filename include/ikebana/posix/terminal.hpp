@@ -1,5 +1,5 @@
 #pragma once
-// The terminal that standard streams are connected to.
+// Asks the terminal that standard streams are connected to.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@ namespace ikebana::detail {
 inline bool stdin_is_terminal() { return isatty(STDIN_FILENO) != 0; }
 inline bool stderr_is_terminal() { return isatty(STDERR_FILENO) != 0; }
 
-/// Columns of stderr's terminal; 0 if they are not known.
+/// Returns the columns of stderr's terminal, or 0 if they are not known.
 int stderr_columns();
 
 }  // namespace ikebana::detail

@@ -1,5 +1,5 @@
 #pragma once
-// The base of the precisions with autocast, which chooses a dtype for each operator.
+// Defines the base of the precisions with autocast, which chooses a dtype for each operator.
 #include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/precision/finite_loss.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Precision<BF16> and its mechanism.
+// Defines the policy Precision<BF16> and its mechanism.
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Precision<BF16True> and its mechanism.
+// Defines the policy Precision<BF16True> and its mechanism.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/model/rule.hpp>
@@ -21,7 +21,7 @@ namespace ikebana {
 /// Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
-  ParameterRule keep_fp32 = biases_and_norms;       ///< which parameters stay in FP32
+  ParameterRule keep_fp32 = biases_and_norms;       ///< chooses the parameters that stay in FP32
   std::int64_t seed = 0;                            ///< seed of the random bits that round updates
   CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
@@ -72,8 +72,8 @@ struct Mechanism<Precision<BF16True>> : detail::LowPrecisionWeights, UpdateRound
     at::Tensor parameter, before;
     at::ScalarType type;
   };
-  /// The index of a master's parameter among all parameters of the model. Frozen ones are counted,
-  /// so the index does not depend on which parameters have masters.
+  /// Returns the index of a master's parameter among all parameters of the model. Frozen ones are
+  /// counted, so the index does not depend on which parameters have masters.
   std::size_t number_of(std::size_t master) const;
   /// Is not part of a recorded step: each replay has another key, which is set before it.
   void set_key();
@@ -81,7 +81,8 @@ struct Mechanism<Precision<BF16True>> : detail::LowPrecisionWeights, UpdateRound
   static void convert(at::Tensor parameter, at::ScalarType type);
 
   std::vector<Converted> converted_;
-  std::vector<std::int64_t> first_elements_;  // of each master within its parameter; empty: all 0
+  std::vector<std::int64_t> first_elements_;  // the first element of each master within its
+                                              // parameter; empty: all are 0
   std::vector<std::string> names_;            // the names of all parameters
   std::vector<std::size_t> numbers_;          // the index of each master's parameter among them
   std::int64_t round_ = 0;                    // number of steps that were not undone

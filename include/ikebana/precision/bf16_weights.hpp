@@ -1,5 +1,5 @@
 #pragma once
-// The policy Precision<BF16Weights> and its mechanism.
+// Defines the policy Precision<BF16Weights> and its mechanism.
 #include <ikebana/model/rule.hpp>
 #include <ikebana/precision/low_precision_weights.hpp>
 
@@ -45,7 +45,7 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowPrecisionWeights {
   /// The gathered parameters of a unit.
   struct Gathered {
     Tensors parameters;
-    std::vector<bool> is_bf16;  // for each parameter
+    std::vector<bool> is_bf16;  // whether it is BF16, for each parameter
   };
 
   /// Copies each dtype by itself, since a list of one dtype is one kernel.
@@ -54,7 +54,7 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowPrecisionWeights {
   Gathered allocate(const Unit& unit, const Tensors& masters) const;
   static bool is_freed(const Tensors& tensors);
 
-  std::vector<Gathered> gathered_;  // by unit
+  std::vector<Gathered> gathered_;  // the gathered parameters, by unit
   Tensors to_, from_;               // scratch
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The base of the precisions without a loss scale.
+// Defines the base of the precisions without a loss scale.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy Precision<FP16> and its mechanism.
+// Defines the policy Precision<FP16> and its mechanism.
 #include <ikebana/hooks/non_finite.hpp>
 #include <ikebana/precision/autocast.hpp>
 
@@ -12,9 +12,9 @@ namespace ikebana {
 /// `min_scale`, and more than `max_skips` skipped steps in a row throw NonFinite.
 template <>
 struct Precision<FP16> {
-  double init_scale = 65536;            ///< of the loss, in the first step
-  double growth_factor = 2;             ///< of the scale, after growth_interval steps
-  double backoff_factor = 0.5;          ///< of the scale, after an overflow
+  double init_scale = 65536;            ///< the scale of the loss in the first step
+  double growth_factor = 2;             ///< the factor of the scale after growth_interval steps
+  double backoff_factor = 0.5;          ///< the factor of the scale after an overflow
   std::int64_t growth_interval = 2000;  ///< steps without an overflow until the scale grows
   double min_scale = 1.0 / 16384;       ///< the scale never falls below it
   std::int64_t max_skips = 50;          ///< skipped steps in a row that are allowed
@@ -56,7 +56,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
         });
   }
   void end_step(const StepGradients&, Report& report) noexcept;
-  /// The current loss scale. Waits for the device.
+  /// Returns the current loss scale. Waits for the device.
   double loss_scale() const { return detail::number(scale_); }
   std::string describe() const;
   void state(Archive& archive, const Masters&);

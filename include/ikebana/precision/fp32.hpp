@@ -1,5 +1,5 @@
 #pragma once
-// Precision<FP32>, the default.
+// Defines Precision<FP32>, the default.
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {

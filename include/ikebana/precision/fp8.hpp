@@ -1,5 +1,5 @@
 #pragma once
-// The policy Precision<FP8> and its mechanism.
+// Defines the policy Precision<FP8> and its mechanism.
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <ikebana/precision/fp8_linear.hpp>

@@ -1,15 +1,16 @@
 #pragma once
-// A linear layer that computes its three matrix products in FP8: E4M3 in forward, E5M2 gradients.
+// Defines a linear layer that computes its three matrix products in FP8. Forward is in E4M3, and
+// gradients are in E5M2.
 #include <ikebana/bridge/linear_hook.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/precision/fp8_scaling.hpp>
 
 namespace ikebana::detail {
 
-/// A copy of the matrix in column-major layout.
+/// Returns a copy of the matrix in column-major layout.
 inline at::Tensor column_major(const at::Tensor& matrix) { return matrix.t().contiguous().t(); }
-/// a * b of FP8 matrices. Kernels of GPUs take `a` in row-major and `b` in column-major layout
-/// only.
+/// Returns a * b of FP8 matrices. Kernels of GPUs take `a` only in row-major layout, and `b` only
+/// in column-major layout.
 at::Tensor fp8_product(const Quantized& a, const Quantized& b, at::ScalarType type,
                        const std::optional<at::Tensor>& bias = {});
 

@@ -1,5 +1,6 @@
 #pragma once
-// The scales of FP8 tensors, by which they are multiplied before the cast to fill its range.
+// Defines the scales of FP8 tensors, by which they are multiplied before the cast to fill its
+// range.
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <variant>
@@ -31,14 +32,15 @@ namespace detail {
 enum class FP8Role : std::int64_t { Input, Weight, Gradient };
 
 at::ScalarType fp8_type(FP8Role role);
-/// The largest finite value: 448 in E4M3, 57344 in E5M2.
+/// Returns the largest finite value: 448 in E4M3, 57344 in E5M2.
 inline double fp8_max(FP8Role role) { return role == FP8Role::Gradient ? 57344 : 448; }
 
 /// An FP8 tensor, the scale by which it was multiplied, and the inverse of that scale.
 struct Quantized {
   at::Tensor values, inverse, scale;
 };
-/// Values beyond the range saturate, whereas a plain cast makes them NaN; NaN stays NaN.
+/// Casts values by the scale. Values beyond the range saturate, whereas a plain cast makes them
+/// NaN. NaN stays NaN.
 Quantized quantize(const at::Tensor& x, const at::Tensor& scale, FP8Role role);
 
 /// The scales of all layers, one per tensor. The history of DelayedScaling is on the device; new
@@ -49,7 +51,7 @@ class FP8Scales {
 
   FP8Scales(const Scaling& scaling, std::int64_t layers, c10::Device device);
 
-  /// `x` (FP32) in FP8. With `record`, later scales take its magnitude into account.
+  /// Returns `x` (FP32) in FP8. With `record`, later scales take its magnitude into account.
   Quantized quantized(std::int64_t layer, FP8Role role, const at::Tensor& x, bool record);
   /// Adds the step's largest magnitudes to the history if they are finite. A tensor that was
   /// recorded twice, as in a recompute, counts once.
@@ -67,8 +69,8 @@ class FP8Scales {
   /// A scale is 0 if the history has no magnitude above 0.
   void make_scales() noexcept;
 
-  at::Tensor history_, latest_;    // largest magnitudes: of past steps, and of the present one
-  at::Tensor amax_, scale_, max_;  // by layer and role
+  at::Tensor history_, latest_;    // the largest magnitudes of past steps, and of the present one
+  at::Tensor amax_, scale_, max_;  // the values, by layer and role
   at::Tensor position_;  // the row of the oldest step in history_; the host does not read it
 };
 

@@ -6,9 +6,10 @@
 
 namespace ikebana {
 
-/// Parameters of at most one dimension, which take few bytes: biases, and the weights of norms,
-/// whose kernels on a CPU do not accept BF16 weights with FP32 inputs. The biases of
-/// torch::nn::RNN, LSTM and GRU are left out: cuDNN wants them in the dtype of their matrices.
+/// Returns true for parameters of at most one dimension, which take few bytes. These are biases,
+/// and the weights of norms, whose kernels on a CPU do not accept BF16 weights with FP32 inputs.
+/// The biases of torch::nn::RNN, LSTM and GRU are left out, because cuDNN requires them in the
+/// dtype of their matrices.
 bool biases_and_norms(const std::string& name, const at::Tensor& parameter);
 
 }  // namespace ikebana
@@ -22,8 +23,8 @@ struct LowPrecisionWeights : Autocast<at::kBFloat16> {
   /// BadValue if `keep_fp32` is empty, or is a name pattern that matches no parameter.
   void choose(const UnitTable& table, const ParameterRule& keep_fp32);
   void check_rule(const ParameterRule& keep_fp32) const;
-  /// True for FP32 and 16-bit dtypes. Doubles are not converted; autocast does not convert them
-  /// either.
+  /// Returns true for FP32 and 16-bit dtypes. Doubles are not converted; autocast does not convert
+  /// them either.
   static bool is_float(at::ScalarType type);
   /// If Shard has merged or split a unit's parameters, all of its tensors are BF16.
   bool is_low(const Unit& unit, std::size_t i, std::size_t count) const;

@@ -1,7 +1,8 @@
 #pragma once
-// Stochastic rounding from FP32 to BF16: up with the probability of the part that is cut off, so
-// that the mean of many roundings is the value itself. The random bits are a hash of (seed, round,
-// tensor, index): no generator is used, every rank rounds alike, and resuming needs two integers.
+// Rounds stochastically from FP32 to BF16. It rounds up with the probability of the part that is
+// cut off, so that the mean of many roundings is the value itself. The random bits are a hash of
+// (seed, round, tensor, index). No generator is used, every rank rounds alike, and resuming needs
+// two integers.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
@@ -21,8 +22,8 @@ struct RoundingHash {
   static std::uint32_t of(std::uint32_t index, RoundingKey key);
 };
 
-/// Rounds `exact` (FP32, contiguous, on the CPU) into `to` (BF16, contiguous) in one pass. `first`:
-/// the index of the first element, which is not 0 in a slice.
+/// Rounds `exact` (FP32, contiguous, on the CPU) into `to` (BF16, contiguous) in one pass. `first`
+/// is the index of the first element, which is not 0 in a slice.
 void round_on_cpu(const at::Tensor& to, const at::Tensor& exact, RoundingKey key,
                   std::int64_t first = 0) noexcept;
 

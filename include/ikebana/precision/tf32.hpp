@@ -1,5 +1,5 @@
 #pragma once
-// The policy Precision<TF32> and its mechanism.
+// Defines the policy Precision<TF32> and its mechanism.
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// A graph as one list of instructions, with what each does besides computing.
+// Defines a graph as one list of instructions, with what each does besides computing.
 #include <ikebana/program/operand.hpp>
 
 namespace ikebana::detail::pt2 {
@@ -21,10 +21,10 @@ struct Value {
 
 /// The effects of an instruction besides its results.
 struct Effects {
-  bool draws = false;            ///< random numbers
-  bool writes = false;           ///< in place, to a value or an attribute
-  std::vector<Slot> values;      ///< roots of the values that it writes to
-  std::vector<Slot> attributes;  ///< that it writes to
+  bool draws = false;            ///< it draws random numbers
+  bool writes = false;           ///< it writes in place, to a value or an attribute
+  std::vector<Slot> values;      ///< the roots of the values that it writes to
+  std::vector<Slot> attributes;  ///< the attributes that it writes to
 };
 
 /// The new value of a buffer, in a graph without writes in place.
@@ -32,32 +32,35 @@ struct WriteBack {
   Slot attribute = no_slot;
   Operand value;
   bool only_training = false;
-  const torch::nn::Module* owner = nullptr;  ///< of the buffer, whose mode it obeys
+  const torch::nn::Module* owner = nullptr;  ///< the owner of the buffer, whose mode the write
+                                             ///< obeys
 };
 
 /// The parts of a program that depend on its mode.
 struct ModeFacts {
-  std::vector<std::string> evaluation_forms;  ///< operators in the form of evaluation
-  std::vector<std::string> written;           ///< buffers of which evaluation is unknown
+  std::vector<std::string> evaluation_forms;  ///< the operators that are in the form of evaluation
+  std::vector<std::string> written;           ///< the buffers that are written, though their value
+                                              ///< in evaluation is unknown
 };
 
-/// A graph whose operators are looked up. Its values and attributes have numbers, its instructions
-/// the order of the file.
+/// A graph whose operators are looked up. Its values and attributes are numbered, and its
+/// instructions are in the order of the file.
 struct CompiledGraph {
   std::vector<Instruction> instructions;
-  std::vector<Effects> effects;                   ///< of each instruction
-  std::vector<std::vector<GraphModule>> modules;  ///< of each instruction, outermost first
-  std::vector<Value> values;                      ///< by slot
+  std::vector<Effects> effects;                   ///< the effects of each instruction
+  std::vector<std::vector<GraphModule>> modules;  ///< the modules of each instruction, the
+                                                  ///< outermost first
+  std::vector<Value> values;                      ///< the values, by their slot
   std::vector<Scope> scopes;
   std::vector<AttributeName> attributes;
-  std::vector<Slot> inputs;      ///< slots of what forward is given
-  std::vector<Operand> outputs;  ///< of the whole program
+  std::vector<Slot> inputs;      ///< the slots of what forward is given
+  std::vector<Operand> outputs;  ///< the outputs of the whole program
   std::vector<WriteBack> write_backs;
   ModeFacts mode;
 };
 
 /// Switched: one graph serves training and evaluation, and its operators are switched. AsExported:
-/// each has a graph, which is run as it is.
+/// each mode has a graph, which is run as it is.
 enum class Modes { Switched, AsExported };
 
 }  // namespace ikebana::detail::pt2

@@ -6,7 +6,7 @@
 
 namespace ikebana::detail::pt2 {
 
-/// True for what lies in the module with this path.
+/// Returns true if `name` lies in the module with this path.
 inline bool is_below(const std::string& name, const std::string& path) {
   return name.size() > path.size() && name.starts_with(path) && name[path.size()] == '.';
 }
@@ -37,20 +37,21 @@ class UnitCutter {
     for (std::size_t i = 0; i < graph.instructions.size(); ++i) order_.push_back({{i}, ""});
   }
 
-  /// Makes the calls of a module one item each. Returns why that cannot be; empty if it was done.
+  /// Makes each call of a module one item. Returns why that cannot be done, or an empty text if it
+  /// was done.
   std::string join(const std::string& path);
 
-  /// Some instructions: those of one call of a unit, or a single one.
+  /// Some instructions: all of one call of a unit, or a single one.
   struct Item {
     std::vector<std::size_t> instructions;
-    std::string unit;  ///< its path, or empty
+    std::string unit;  ///< the unit's path, or empty
   };
   const std::vector<Item>& order() const { return order_; }
 
  private:
   std::string join_call(const std::string& call);
   std::string attributes_problem(const std::string& path) const;
-  /// The items from the first of a unit to its last, sorted.
+  /// The items from the first of a unit to its last, in order.
   struct Sorted {
     Item unit;
     std::vector<Item> before, after;
@@ -75,13 +76,12 @@ struct NoUnit {
   std::string path, reason;
 };
 
-/// The modules that are units: those whose path matches `pattern`, or, if that is empty, all of a
-/// class that the model has several of, the outermost ones. A built-in layer of PyTorch is one only
-/// if a pattern names it.
+/// Returns the modules that are units. If `pattern` is not empty, these are the modules whose path
+/// matches it. Otherwise they are all modules of a class that the model has several of, without
+/// modules inside of others. A built-in layer of PyTorch is a unit only if a pattern names it.
 std::vector<std::string> candidates(const CompiledGraph& graph, const std::string& pattern);
 
-/// Returns those of these modules that can be computed by one call each. Adds to `reasons` those
-/// that cannot.
+/// Returns the modules that one call each can compute. Adds the others to `reasons`.
 std::vector<std::string> separable(const CompiledGraph& graph,
                                    const std::vector<std::string>& paths,
                                    std::vector<NoUnit>& reasons);

@@ -1,5 +1,6 @@
 #pragma once
-// export_program: a C++ model as a `.pt2`, which Python opens by torch.export.load.
+// Defines export_program, which writes a C++ model as a `.pt2` that Python opens by
+// torch.export.load.
 #include <functional>
 #include <ikebana/core/core.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
@@ -16,14 +17,15 @@ class Trainer;
 
 /// Options of `export_program`.
 struct ExportOptions {
-  std::vector<DynamicDim> dynamic{};  ///< dimensions that may have other sizes than the example's
+  std::vector<DynamicDim> dynamic{};  ///< the dimensions that may have other sizes than the
+                                      ///< example's
 };
 
 /// Describes a program that was written.
 struct ExportedProgram {
-  std::size_t nodes = 0;  ///< operators
+  std::size_t nodes = 0;  ///< the number of operators
   /// Tensors that no operator of the forward made, such as a mask that the host filled, each with
-  /// the operator and the unit that read it first: the program has their values of now.
+  /// the operator and the unit that read it first. The program has the values that they have now.
   std::vector<std::string> constants{};
 };
 
@@ -40,7 +42,7 @@ struct ExportRequest {
 ExportedProgram export_forward(const ExportRequest& request, const std::filesystem::path& path,
                                const ExportOptions& options, Files& files);
 
-/// Exports a model as it is evaluated; `prepare` is applied to each argument of its forward.
+/// Exports a model as it is evaluated. `prepare` is applied to each argument of its forward.
 template <class Model, class Example, class Prepare>
 ExportedProgram export_model(Model& model, const Example& example,
                              const std::filesystem::path& path, const ExportOptions& options,
@@ -57,8 +59,8 @@ ExportedProgram export_model(Model& model, const Example& example,
                         options, files);
 }
 
-/// Calls `f` as a precision computes a forward. Products of Precision<FP8> are written in BF16, as
-/// there is no operator of LibTorch that scales and multiplies.
+/// Calls `f` as a precision computes a forward. Products of Precision<FP8> are written in BF16,
+/// because LibTorch has no operator that scales and multiplies.
 template <class Precision, class F>
 auto in_precision(Precision& precision, const F& f) {
   using BF16 = Autocast<at::kBFloat16>;
@@ -67,7 +69,8 @@ auto in_precision(Precision& precision, const F& f) {
   else return precision.around_forward(f);
 }
 
-/// RAII: parameters that the units of Precision<BF16Weights> compute with in BF16 are BF16.
+/// RAII: while it exists, the parameters that units of Precision<BF16Weights> compute with in BF16
+/// are BF16.
 class BF16Parameters {
  public:
   /// Does nothing for another precision.
@@ -119,7 +122,8 @@ ExportedProgram export_trainer(Trainer& trainer, const Example& example,
   return done;
 }
 
-/// A module that knows the program it was made of, and writes it with its present weights.
+/// A module that knows the program it was made of, and writes that program with its present
+/// weights.
 template <class Module>
 concept WritesItself = requires(Module& module, const std::filesystem::path& path, Files& files) {
   module.write_program(path, files);
@@ -140,16 +144,17 @@ using module_of_t = impl_of_t<typename ModelOf<std::remove_cvref_t<Model>>::type
 /// Writes a model, or the model of a trainer, as a program of torch.export, a `.pt2` file that
 /// Python opens by `torch.export.load(path).module()` and C++ by
 /// `torch::nativert::ModelRunnerHandle`. The model is a module, a holder or a shared pointer, and
-/// runs in evaluation mode; a trainer's as it evaluates it: with averaged weights, its precision's
-/// casts as operators of the program, and whole weights under `Shard` and `Offload`. On several
-/// ranks, all call it, and rank 0 writes. `example` is what `forward` takes besides `run`: a
-/// tensor, a tuple of several, a struct or a map, whose names become keyword arguments in Python;
-/// or a batch with an input and a target. The program takes tensors of the example's sizes, but for
-/// `options.dynamic`, for which the model is recorded at other sizes, too. Cost: four forwards and
-/// two more for each dynamic size; the file is as large as the weights and the example. Throws
-/// BadModel, with the operator and the unit, for a model that reads a number on the host, writes to
-/// a weight, draws from a generator of its own or computes in another way at other sizes, BadValue
-/// for a wrong `dynamic`, and FileFailed; the former file then stays. Source: torch.export.save.
+/// runs in evaluation mode. A trainer's model runs as the trainer evaluates it: with averaged
+/// weights, its precision's casts as operators of the program, and whole weights under `Shard` and
+/// `Offload`. On several ranks, all call it, and rank 0 writes. `example` is what `forward` takes
+/// besides `run`. It is a tensor, a tuple of several, a struct or a map, whose names become keyword
+/// arguments in Python, or a batch with an input and a target. The program takes tensors of the
+/// example's sizes. The sizes in `options.dynamic` may differ, for which the model is recorded at
+/// other sizes, too. The cost is four forwards, and two more for each dynamic size. The file is as
+/// large as the weights and the example. Throws BadModel, with the operator and the unit, for a
+/// model that reads a number on the host, writes to a weight, draws from a generator of its own or
+/// computes in another way at other sizes, BadValue for a wrong `dynamic`, and FileFailed. The
+/// former file then stays. Source: torch.export.save.
 template <class Model, class Example>
 ExportedProgram export_program(Model&& model, const Example& example,
                                const std::filesystem::path& path, const ExportOptions& options = {},
@@ -161,7 +166,7 @@ ExportedProgram export_program(Model&& model, const Example& example,
   else return detail::exported::export_model(model, example, path, options, files, std::identity());
 }
 
-/// Writes a model that was made of a program as that program, with its present weights; on several
+/// Writes a model that was made of a program as that program, with its present weights. On several
 /// ranks, all call it, and rank 0 writes. Throws FileFailed.
 template <class Model>
   requires detail::exported::WritesItself<detail::exported::module_of_t<Model>>

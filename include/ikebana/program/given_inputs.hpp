@@ -1,5 +1,5 @@
 #pragma once
-// Takes apart what the forward of a program is given: its tensors and numbers, with their names.
+// Splits what the forward of a program is given into its tensors and numbers, with their names.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/program/input_check.hpp>
 
@@ -7,15 +7,16 @@ namespace ikebana::detail::pt2 {
 
 template <class T>
 using IsNumber = std::bool_constant<std::is_arithmetic_v<T> && !std::is_same_v<T, char>>;
-/// True if values of this type may hold numbers; not the characters of a text.
+/// True if values of this type may hold numbers. The characters of a text are not numbers.
 template <class T>
 inline constexpr bool may_hold_numbers = any_inside<IsNumber, T>();
 
-/// True for what a program may be given: tensors, or a number.
+/// True if a program may be given the type: tensors, or a number.
 template <class T>
 inline constexpr bool holds_program_inputs = may_hold_tensors<T> || std::is_arithmetic_v<T>;
 
-/// A name as programs have it: `["left"]` is `.left`, `<0>` is `[0]`; empty for a position.
+/// Returns a name in the form that programs use: `["left"]` is `.left`, `<0>` is `[0]`. Returns an
+/// empty text for a position.
 std::string program_name(const std::string& path);
 
 /// Calls `f(value, path)` for the tensors and the numbers inside of a value.
@@ -33,7 +34,7 @@ void for_each_program_input(const T& value, const std::string& path, F&& f) {
     });
 }
 
-/// Adds what one argument of `forward` holds. Names count if it is the only one.
+/// Adds what one argument of `forward` holds. Names count only if it is the only argument.
 template <class T>
 void add_program_inputs(const T& value, bool only, std::vector<GivenInput>& into) {
   for_each_program_input(value, "", [&](c10::IValue one, const std::string& path) {

@@ -1,6 +1,6 @@
 #pragma once
-// A graph of torch.export as its file has it: nodes that name their operator, and arguments that
-// name the values they use. Nothing in it is checked against operators yet.
+// Defines a graph of torch.export as its file has it: nodes that name their operator, and arguments
+// that name the values they use. Nothing in it is compared with the operators yet.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
 #include <map>
@@ -14,30 +14,30 @@ struct ProgramGraph;
 
 /// One element of an argument: a value by name, or a constant.
 struct GraphElement {
-  std::string name;      ///< of a value; empty for a constant
+  std::string name;      ///< the name of a value; empty for a constant
   c10::IValue constant;  ///< None, a number or a boolean
 };
 
 /// An argument of a node, or one of its results.
 struct GraphArgument {
   /// A constant of any type; one value; a list of values and numbers; a graph of a higher-order
-  /// operator; what this library does not read, by its kind.
+  /// operator; or an argument of a kind that this library does not read.
   enum class Form { Constant, Value, List, Graph, Unknown };
-  std::string name;                    ///< the parameter of the operator's schema
-  std::string kind;                    ///< as the file has it: `as_tensor`
-  Form form = Form::Unknown;           ///< what it holds
-  c10::IValue constant = {};           ///< of a Constant
-  std::vector<GraphElement> elements;  ///< one of a Value, all of a List
+  std::string name;                    ///< the name of the parameter in the operator's schema
+  std::string kind;                    ///< the kind as the file names it: `as_tensor`
+  Form form = Form::Unknown;           ///< the form of its contents
+  c10::IValue constant = {};           ///< the value, if it is a Constant
+  std::vector<GraphElement> elements;  ///< the one element of a Value, or all elements of a List
   std::shared_ptr<ProgramGraph> graph = {};
 };
 
-/// A call of a module within which a node lies.
+/// A call of a module in which a node lies.
 struct GraphModule {
-  std::string path;  ///< `blocks.0`; of a second call of the same module `blocks.0@1`
+  std::string path;  ///< `blocks.0`, or `blocks.0@1` for a second call of the same module
   std::string type;  ///< its class in Python
 };
 
-/// The path of a module, without the number of its call.
+/// Returns the path of a module, without the number of its call.
 inline std::string path_of_call(const std::string& call) { return call.substr(0, call.find('@')); }
 
 /// Returns the path of the module that has a weight: `blocks.0` for `blocks.0.weight`.
@@ -49,19 +49,21 @@ inline std::string module_part(const std::string& name) {
 /// A call of an operator.
 struct GraphNode {
   std::string target;                  ///< `torch.ops.aten.linear.default`
-  std::vector<GraphArgument> inputs;   ///< by name; of a higher-order operator by position
-  std::vector<GraphArgument> outputs;  ///< values that it makes
-  std::vector<GraphModule> modules;    ///< outermost first, without the whole model
+  std::vector<GraphArgument> inputs;   ///< the arguments by name, or by position for a higher-order
+                                       ///< operator
+  std::vector<GraphArgument> outputs;  ///< the values that it makes
+  std::vector<GraphModule> modules;    ///< the modules around it, the outermost first, without the
+                                       ///< whole model
 };
 
 /// A size: a number, or an expression of symbols as sympy writes it, such as
 /// `Symbol('s0', positive=True, integer=True)`.
 struct GraphSize {
-  std::int64_t number = 0;  ///< if `expression` is empty
-  std::string expression;   ///< otherwise
+  std::int64_t number = 0;  ///< the size, if `expression` is empty
+  std::string expression;   ///< the size, if it is not a number
 };
 
-/// A tensor as the file describes it. Its reader has checked none of the numbers.
+/// A tensor as the file describes it. Its reader has not checked the numbers.
 struct GraphTensor {
   at::ScalarType dtype = at::kFloat;
   std::vector<GraphSize> sizes, strides;
@@ -75,24 +77,25 @@ struct GraphTensor {
 struct ProgramGraph {
   std::vector<GraphArgument> inputs, outputs;
   std::vector<GraphNode> nodes;
-  std::map<std::string, GraphTensor> tensors;  ///< by the name of the value
+  std::map<std::string, GraphTensor> tensors;  ///< the tensors, by the name of the value
 };
 
-/// Where an input of a graph comes from.
+/// The source of an input of a graph.
 struct GraphInput {
   enum class Kind { User, Constant, Parameter, Buffer, TensorConstant, Unknown };
   Kind kind = Kind::Unknown;
   std::string value;       ///< its name in the graph
-  std::string name;        ///< of the parameter, buffer or constant; of an unknown kind, the kind
-  bool persistent = true;  ///< of a buffer
+  std::string name;        ///< the name of the parameter, buffer or constant, or the kind of the
+                           ///< input if it is unknown
+  bool persistent = true;  ///< if it is a buffer: whether Python's state has it
 };
 
-/// Where an output of a graph goes.
+/// The destination of an output of a graph.
 struct GraphOutput {
   enum class Kind { User, BufferMutation, Unknown };
   Kind kind = Kind::Unknown;
   GraphArgument argument;
-  std::string name;  ///< of the buffer; of an unknown kind, the kind
+  std::string name;  ///< the name of the buffer, or the kind of the output if it is unknown
 };
 
 /// The smallest and the largest value of a symbol.
@@ -105,10 +108,12 @@ struct ProgramModel {
   ProgramGraph graph;
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
-  std::map<std::string, SymbolRange> ranges;  ///< by symbol
-  std::string input_tree, output_tree;        ///< pytree's specifications; empty if not given
-  std::vector<std::string> input_names;       ///< of forward's parameters; empty if not given
-  std::string torch_version;                  ///< that wrote it
+  std::map<std::string, SymbolRange> ranges;  ///< the ranges, by symbol
+  std::string input_tree, output_tree;        ///< pytree's specifications; empty if they are not
+                                              ///< given
+  std::vector<std::string> input_names;       ///< the names of forward's parameters; empty if they
+                                              ///< are not given
+  std::string torch_version;                  ///< the version that wrote it
 };
 
 }  // namespace ikebana::detail

@@ -4,7 +4,7 @@
 
 namespace ikebana::detail::pt2 {
 
-/// Compiles a model. Adds to `refusals` what keeps it from being run.
+/// Compiles a model. Adds to `refusals` what prevents it from being run.
 CompiledGraph compiled(const ProgramModel& model, c10::DeviceType exported_on, Modes modes,
                        std::vector<std::string>& refusals);
 

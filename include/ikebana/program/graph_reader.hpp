@@ -1,13 +1,13 @@
 #pragma once
-// Reads a graph of torch.export, and what the file says of tensors, from JSON.
+// Reads a graph of torch.export, and the file's descriptions of tensors, from JSON.
 #include <ikebana/program/graph.hpp>
 #include <ikebana/program/schema.hpp>
 #include <ikebana/program/schema_json.hpp>
 
 namespace ikebana::detail {
 
-/// Reads the objects of a graph, each from the place where the reader of JSON stands. Every field
-/// is checked; what is no graph of this schema is a Json::ParseError.
+/// Reads the objects of a graph, each from the present place of the reader of JSON. Every field is
+/// checked. Throws Json::ParseError for what is not a graph of this schema.
 class GraphReader {
  public:
   explicit GraphReader(pt2::SchemaJson& json) : json_(json) {}
@@ -15,7 +15,7 @@ class GraphReader {
   ProgramGraph graph();
   GraphArgument argument();
   GraphTensor tensor();
-  /// `{"name": ...}`
+  /// Reads `{"name": ...}`, and returns the name.
   std::string tensor_name();
 
  private:
@@ -37,7 +37,7 @@ class GraphReader {
   }
   static std::vector<GraphModule> modules(const std::string& stack);
 
-  static constexpr int max_depth = 16;  // of graphs within graphs
+  static constexpr int max_depth = 16;  // the largest depth of graphs within graphs
   pt2::SchemaJson& json_;
   int depth_ = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Checks what a program is given against the sizes that it was exported for: fixed ones, and
+// Checks what a program is given against the sizes for which it was exported. These are fixed, or
 // symbols, which are one number wherever they appear and lie in a range.
 #include <ikebana/program/interpreter.hpp>
 
@@ -9,26 +9,25 @@ namespace ikebana::detail::pt2 {
 struct InputSlot {
   std::string name;
   std::string number;         ///< the kind of a number, `as_sym_int`; empty for a tensor
-  bool is_constant = false;   ///< it is in the graph, as it was when the model was exported
-  c10::IValue constant = {};  ///< its value then
+  bool is_constant = false;   ///< its value is in the graph, as it was when the model was exported
+  c10::IValue constant = {};  ///< the value of a constant
 };
 
-/// A tensor or a number that was given, with the name that it has in the batch; empty if it has
-/// none.
+/// A tensor or a number that was given, with its name in the batch, or an empty name.
 struct GivenInput {
   std::string name;
   c10::IValue value;  ///< a tensor or a number
 };
 
-/// All that a program checks of its inputs.
+/// Checks the inputs of a program.
 class InputCheck {
  public:
   InputCheck() = default;
   explicit InputCheck(const ProgramModel& model);
 
-  /// The values in the order of the graph, from those that were given: by name, or by position if
-  /// they have no names. A constant may be left out. Throws BadBatch that names both for what does
-  /// not fit.
+  /// Returns the given values in the order of the graph. A value is found by its name, or by its
+  /// position if it has no name. A constant may be left out. Throws BadBatch, which names the value
+  /// and the input, for what does not fit.
   Values arranged(std::vector<GivenInput> given) const;
 
  private:

@@ -1,12 +1,12 @@
 #pragma once
-// Runs a piece of a program: calls its operators one after the other, and releases each value after
-// its last use.
+// Runs a piece of a program. It calls the operators one after the other, and releases each value
+// after its last use.
 #include <ikebana/program/plan.hpp>
 
 namespace ikebana::detail::pt2 {
 
-/// The tensor of an attribute. A parameter is read where its module has it, at each use, since a
-/// policy may have put another tensor there.
+/// The tensor of an attribute. A parameter is read from its module at each use, because a policy
+/// may have replaced the module's tensor.
 class AttributeTensor {
  public:
   explicit AttributeTensor(at::Tensor tensor) : tensor_(std::move(tensor)) {}
@@ -43,9 +43,9 @@ class Interpreter {
 
   /// Computes everything from the inputs. Errors of LibTorch name the operator and its module.
   void run(Values inputs);
-  /// Takes the outputs of the piece, after `run`.
+  /// Returns the outputs of the piece, after `run`.
   Values outputs();
-  /// The value of an operand of the piece, after `run`.
+  /// Returns the value of an operand of the piece, after `run`.
   c10::IValue value(const Operand& operand);
 
  private:

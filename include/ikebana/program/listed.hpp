@@ -5,7 +5,7 @@
 namespace ikebana::detail::pt2 {
 
 /// Writes the names of a range's elements in backticks, with commas between them.
-/// `name_of(element)` is its name.
+/// `name_of(element)` returns an element's name.
 template <class Range, class NameOf>
 std::string listed(const Range& range, const NameOf& name_of) {
   std::string all;

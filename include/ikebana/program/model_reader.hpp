@@ -4,9 +4,9 @@
 
 namespace ikebana::detail {
 
-/// One entry of data/weights/NAME_weights_config.json.
+/// An entry of data/weights/NAME_weights_config.json.
 struct PayloadEntry {
-  std::string path;  ///< the record's name in its folder
+  std::string path;  ///< the name of the record in its folder
   bool is_parameter = false;
   bool is_pickled = false;
   bool has_tensor = false;
@@ -14,8 +14,8 @@ struct PayloadEntry {
 };
 using PayloadTable = std::map<std::string, PayloadEntry>;
 
-/// Reads the text of a model. Throws Json::ParseError for what is not well-formed, also if a field
-/// is missing that the schema requires, and for a schema whose major version is not 8.
+/// Reads the text of a model. Throws Json::ParseError for a text that is not well-formed or lacks a
+/// field that the schema requires, and for a schema whose major version is not 8.
 ProgramModel read_model(std::string_view text);
 
 /// Reads a table of weights or constants, by name. Throws Json::ParseError.

@@ -1,6 +1,6 @@
 #pragma once
-// The modules of a program: `Program`, which is the model, `ProgramUnit`, one of its units, and the
-// modules between them, which hold parameters.
+// Defines the modules of a program: `Program`, which is the model, `ProgramUnit`, one of its units,
+// and the modules between them, which hold parameters.
 #include <ikebana/batch.hpp>
 #include <ikebana/loss.hpp>
 #include <ikebana/program/code.hpp>
@@ -10,25 +10,26 @@
 
 namespace ikebana {
 
-/// A module of a program, with the names that it has in Python. Parameters and buffers lie in it.
+/// A module of a program, with the names that it has in Python. It holds parameters and buffers.
 class ProgramModule : public torch::nn::Module {
  public:
-  /// Parameters that are directly in this module.
+  /// Returns the parameters that are directly in this module.
   const torch::OrderedDict<std::string, at::Tensor>& own_parameters() const { return parameters_; }
 };
 
 /// The values that cross the border of a unit, in the order of the graph.
 struct ProgramValues {
-  std::vector<at::Tensor> tensors;                                ///< those that are tensors
-  std::vector<std::variant<std::int64_t, double, bool>> numbers;  ///< such as sizes
-  std::size_t graph = 0, call = 0;  ///< which of the unit's calls is meant
+  std::vector<at::Tensor> tensors;                                ///< the values that are tensors
+  std::vector<std::variant<std::int64_t, double, bool>> numbers;  ///< the values that are numbers,
+                                                                  ///< such as sizes
+  std::size_t graph = 0, call = 0;  ///< the graph, and the one of the unit's calls in it
 };
 
 /// A unit of a program: the part that is checkpointed, sharded or offloaded as one. It computes the
 /// nodes that belong to one module in Python.
 class ProgramUnitImpl : public ProgramModule {
  public:
-  /// Computes the unit's nodes. Called by `Program::forward`.
+  /// Computes the unit's nodes. `Program::forward` calls it.
   ProgramValues forward(const ProgramValues& inputs);
 
  private:
@@ -39,16 +40,16 @@ TORCH_MODULE(ProgramUnit);
 
 /// An output of a program.
 struct ProgramOutput {
-  std::string name;   ///< `logits`, `pair[0]`; of a single one `output`
+  std::string name;   ///< `logits`, `pair[0]`, or `output` for a single one
   at::Tensor tensor;  ///< a number is a tensor without dimensions on the CPU
 };
 
 /// All outputs of a program, in its order.
 class ProgramOutputs : public std::vector<ProgramOutput> {
  public:
-  /// The output with a name. Throws BadValue, which lists the names, if no output has it.
+  /// Returns the output with a name. Throws BadValue, which lists the names, if no output has it.
   const at::Tensor& at(const std::string& name) const;
-  /// True if an output has this name.
+  /// Returns true if an output has this name.
   bool has(const std::string& name) const;
 };
 
@@ -74,10 +75,10 @@ inline constexpr bool works_by_units<Run> = Run::per_unit;
 /// docs/programs.md.
 class ProgramImpl : public ProgramModule {
  public:
-  /// Modules of Python are its units.
+  /// The units of the program, which are modules of Python.
   using units = Units<ProgramUnit>;
 
-  /// Made by `load_program`.
+  /// Makes the modules of a file. `load_program` calls it.
   ProgramImpl(detail::pt2::ProgramFile file, const ProgramOptions& options);
 
   /// Computes the output that `ProgramOptions::output` names, or the only one. Inputs are given by
@@ -88,7 +89,7 @@ class ProgramImpl : public ProgramModule {
   at::Tensor forward(Run& run, const In&... in) {
     return chosen(outputs(run, in...));
   }
-  /// Computes it without a trainer.
+  /// Computes the same output without a trainer.
   template <detail::ProgramInput... In>
   at::Tensor forward(const In&... in) {
     return forward(plain, in...);
@@ -105,10 +106,10 @@ class ProgramImpl : public ProgramModule {
                      return unit ? run(*unit, std::move(values)) : run(*this, std::move(values));
                    });
   }
-  /// Computes a program that has no units, and so is one itself. Called by `outputs`.
+  /// Computes a program that has no units, and so is one itself. `outputs` calls it.
   ProgramValues forward(const ProgramValues& inputs);
-  /// The loss that the program returns: its outputs `sum` and `count`, or, with
-  /// `ProgramOptions::mean_over_rows`, its output `loss` or its only number, a mean over rows.
+  /// Returns the loss that the program computes. It is the outputs `sum` and `count`, or, with
+  /// `ProgramOptions::mean_over_rows`, a mean over rows: the output `loss`, or the only number.
   template <class Run, class Batch>
     requires detail::ProgramInput<Batch> && requires(Run& run) { run.evaluating; }
   Loss loss(Run& run, const Batch& batch) {
@@ -119,17 +120,17 @@ class ProgramImpl : public ProgramModule {
     return loss_of(outputs(run, batch), rows);
   }
 
-  /// The paths of the modules that are units.
+  /// Returns the paths of the modules that are units.
   const std::vector<std::string>& unit_names() const { return unit_names_; }
-  /// The modules that were wanted as units and cannot be, each with the reason.
+  /// Returns the modules that were wanted as units but cannot be, each with the reason.
   const std::vector<detail::pt2::NoUnit>& not_units() const { return not_units_; }
-  /// Writes the file that it was loaded from, with its present weights: `export_program` calls it.
-  /// Throws BadModel if a trainer stores the weights elsewhere, and FileFailed.
+  /// Writes the file from which it was loaded, with its present weights. `export_program` calls it.
+  /// Throws BadModel if a trainer stores the weights outside of the model, and FileFailed.
   void write_program(const std::filesystem::path& path, Files& files) const;
   void pretty_print(std::ostream& stream) const override;
 
  private:
-  /// Runs a unit; of null, the whole program.
+  /// Runs a unit, or the whole program if `unit` is null.
   using RunOne = c10::function_ref<ProgramValues(ProgramUnit* unit, ProgramValues values)>;
 
   void make_modules(detail::pt2::ProgramFile& file);
@@ -152,9 +153,10 @@ class ProgramImpl : public ProgramModule {
   std::vector<std::string> unit_names_;
   std::vector<detail::pt2::NoUnit> not_units_;
   bool noted_whole_ = false;
-  std::vector<std::vector<ProgramUnit>> calls_;  // of each graph, by the index of the call
-  std::vector<const torch::nn::Module*> parts_;  // all modules below
-  detail::pt2::ProgramFile file_;                // what `write_program` writes again
+  std::vector<std::vector<ProgramUnit>> calls_;  // the units of each graph, by the index of the
+                                                 // call
+  std::vector<const torch::nn::Module*> parts_;  // all modules below this one
+  detail::pt2::ProgramFile file_;                // the file that `write_program` writes again
 };
 TORCH_MODULE(Program);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Python's functions of numbers, which a graph computes sizes with.
+// Defines Python's functions of numbers, by which a graph computes sizes.
 #include <ikebana/program/instruction.hpp>
 #include <string_view>
 
@@ -11,7 +11,8 @@ struct KnownNumberFunction {
   std::size_t arguments;
 };
 
-/// The function that a node's target names, such as `_operator.floordiv`; nothing if it is unknown.
+/// Returns the function that a node's target names, such as `_operator.floordiv`, or no value if it
+/// is unknown.
 std::optional<KnownNumberFunction> number_function(std::string_view target);
 
 }  // namespace ikebana::detail::pt2

@@ -10,25 +10,26 @@
 
 namespace ikebana::detail::pt2 {
 
-/// The schema's number of a dtype. Throws BadModel for a dtype without one.
+/// Returns the schema's number of a dtype. Throws BadModel for a dtype that has no number.
 std::int64_t dtype_number(c10::ScalarType type);
 
 /// Adds tensors to an archive, and lists them. Tensors that are one are written once.
 class PayloadWriter {
  public:
-  /// Records are in `folder`, and have `prefix` before their number.
+  /// Records are in `folder`, and their name is `prefix` and a number.
   PayloadWriter(ZipWriter& zip, std::string_view folder, std::string_view prefix)
       : zip_(zip), folder_(folder), prefix_(prefix) {}
 
   void add(const std::string& name, const at::Tensor& tensor, bool is_parameter,
            bool requires_grad);
-  /// The text of data/weights/NAME_weights_config.json, or of that of constants.
+  /// Returns the text of data/weights/NAME_weights_config.json, or of the file that lists
+  /// constants.
   std::string table() const;
 
  private:
   struct Member {
     std::string name, record;
-    at::Tensor values;  // on the CPU, dense
+    at::Tensor values;  // the tensor, dense and on the CPU
     c10::Device device;
     bool is_parameter, requires_grad;
   };
@@ -40,7 +41,7 @@ class PayloadWriter {
   std::vector<Member> members_;
 };
 
-/// The archive of a program at this path, with the records that each has.
+/// Makes the archive of a program at this path, with the records that each program has.
 ZipWriter archive_of(const std::filesystem::path& path);
 
 }  // namespace ikebana::detail::pt2

@@ -1,24 +1,26 @@
 #pragma once
-// A program in the form in which it is run: the pieces of its units, and the root that calls them.
+// Makes the form in which a program is run: the pieces of its units, and the root that calls them.
 #include <ikebana/program/cut_units.hpp>
 
 namespace ikebana::detail::pt2 {
 
 /// One call of a unit: a piece with slots of its own.
 struct UnitPiece {
-  std::string path;  ///< of the module
+  std::string path;  ///< the path of the module
   Piece piece;
 };
 
 /// A graph in the form in which it is run.
 struct Plan {
   Piece root;
-  std::vector<UnitPiece> units;  ///< by the index that instructions of the root name
+  std::vector<UnitPiece> units;  ///< the calls of units, by the index that instructions of the root
+                                 ///< name
   std::vector<Scope> scopes;
   std::vector<AttributeName> attributes;
-  std::vector<Slot> written;           ///< attributes that the graph writes to
-  std::vector<Operand> outputs;        ///< operands are those of the root
-  std::vector<WriteBack> write_backs;  ///< as well
+  std::vector<Slot> written;           ///< the attributes to which the graph writes
+  std::vector<Operand> outputs;        ///< the outputs, whose operands are the root's
+  std::vector<WriteBack> write_backs;  ///< the buffers' new values, whose operands are the root's,
+                                       ///< too
   ModeFacts mode;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// The numbers and names of the `.pt2` format: its version, the paths in the archive, and what
-// torch.export writes for LibTorch's dtypes, layouts and memory formats.
-// Source: torch/_export/serde/schema.py, torch/csrc/export/pt2_archive_constants.h
+// Defines the numbers and names of the `.pt2` format: its version, the paths in the archive, and
+// what torch.export writes for LibTorch's dtypes, layouts and memory formats. Source:
+// torch/_export/serde/schema.py, torch/csrc/export/pt2_archive_constants.h
 #include <array>
 #include <ikebana/detail/torch.hpp>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace ikebana::detail::pt2 {
 
-/// The version of the schema by which graphs are written. A file with another major number has
-/// another layout; a minor number adds fields.
+/// The version of the schema by which graphs are written. Another major number means another
+/// layout, and a higher minor number means more fields.
 inline constexpr std::int64_t schema_major = 8, schema_minor = 17;
 /// The version of torch.utils._pytree's JSON, which describes how inputs and outputs are nested.
 inline constexpr std::int64_t treespec_version = 1;
@@ -27,7 +27,7 @@ inline constexpr std::string_view samples_folder = "data/sample_inputs/";
 inline constexpr std::string_view weight_prefix = "weight_";    // of files of weights
 inline constexpr std::string_view constant_prefix = "tensor_";  // of files of constants
 
-/// The paths of a model's files in the archive.
+/// Returns the path of a model's graph in the archive.
 inline std::string graph_path(std::string_view model) {
   return std::string(models_folder).append(model).append(".json");
 }
@@ -81,14 +81,15 @@ inline constexpr auto memory_formats = std::to_array<Numbered<c10::MemoryFormat>
     {4, c10::MemoryFormat::Preserve},
 });
 
-/// Returns the value with a number of the schema; nothing if it is unknown.
+/// Returns the value with a number of the schema, or no value if the number is unknown.
 template <class T, std::size_t n>
 constexpr std::optional<T> of_number(const std::array<Numbered<T>, n>& table, std::int64_t number) {
   for (const auto& [known, value] : table)
     if (known == number) return value;
   return {};
 }
-/// The schema's number for a value; nothing if the schema has none, as for `UInt32`.
+/// Returns the schema's number for a value, or no value if the schema has no number for it, as for
+/// `UInt32`.
 template <class T, std::size_t n>
 constexpr std::optional<std::int64_t> number_of(const std::array<Numbered<T>, n>& table, T value) {
   for (const auto& [number, known] : table)

@@ -11,8 +11,8 @@ struct AgreedError {
 };
 
 /// Calls `f()`, which returns a text, on every rank, and returns the texts of all ranks. If it
-/// throws on one rank, this throws on all: there its exception, on the others an `Other` with its
-/// text. No rank drops out, so that they can go on together.
+/// throws on one rank, this throws on all. That rank gets its exception, and the others get an
+/// `Other` with its text. No rank drops out, so that they can go on together.
 template <class Other, class F>
 std::vector<std::string> all_or_none(RankGroup& group, const std::string& call, F&& f) {
   std::exception_ptr own;

@@ -1,5 +1,6 @@
 #pragma once
-// The ranks that modules call in their forward, such as a batch norm over the batches of all ranks.
+// Defines the ranks that modules call in their forward, such as a batch norm over the batches of
+// all ranks.
 #include <ikebana/detail/fnv1a.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <utility>
@@ -23,22 +24,22 @@ class RankCalls : public torch::CustomClassHolder {
   RankCalls(const torch::nn::Module& model, RankGroup& group);
 
   std::int64_t size() const { return group_ == nullptr ? 1 : group_->size(); }
-  /// The number of these modules that are in training mode.
+  /// Returns the number of these modules that are in training mode.
   std::int64_t count() const;
   /// Calls `f(module)` for each of the modules.
   template <class F>
   void each(F&& f) const {
     for (const auto& one : modules_) f(*one.module);
   }
-  /// The module's name in the model. Throws BadModel if it is no part of the model: ranks with
-  /// fewer microbatches than others would not know that they have to take part.
+  /// Returns the module's name in the model. Throws BadModel if it is no part of the model, because
+  /// ranks with fewer microbatches than others would not know that they have to take part.
   const std::string& name_of(const CallsAllRanks& module, const char* type) const;
   /// Replaces each tensor by its sum over the ranks, in the call of this name.
   void sum(const std::string& call, std::vector<at::Tensor>& values);
   /// Throws if ranks have made different calls. On a device the host compares names only when a
   /// call is made for the first time; this compares the order of all calls.
   void compare(const std::string& call);
-  /// Called when the trainer ends.
+  /// Is called when the trainer ends.
   void end() noexcept { group_ = nullptr; }
 
  private:
@@ -61,7 +62,7 @@ class RankScope {
   RankScope(const RankScope&) = delete;
   RankScope& operator=(const RankScope&) = delete;
 
-  /// The scope of this thread; null outside of any trainer, and if the recipe has one rank.
+  /// Returns the scope of this thread; null outside of any trainer, and if the recipe has one rank.
   static const RankScope*& here();
   const RankCalls::Pointer& calls() const { return calls_; }
   bool is_dummy() const { return is_dummy_; }

@@ -1,6 +1,6 @@
 #pragma once
-// The ranks that train one model, and the calls that they make together. A rank is a process, or a
-// thread, that trains on its own part of the data.
+// Defines the ranks that train one model, and the calls that they make together. A rank is a
+// process, or a thread, that trains on its own part of the data.
 #include <chrono>
 #include <cstring>
 #include <ikebana/detail/form.hpp>
@@ -19,13 +19,13 @@ class RankBoard {
  public:
   virtual ~RankBoard() = default;
   virtual void post(const std::string& key, const std::string& text) = 0;
-  /// The text that was posted; no value if none was.
+  /// Returns the text that was posted, or no value if no text was posted.
   virtual std::optional<std::string> look(const std::string& key) = 0;
   /// Removes a text that all who need it have read.
   virtual void remove(const std::string& key) = 0;
-  /// True if the rank's process is known to have ended: it will post nothing more.
+  /// Returns true if the rank's process is known to have ended: it will post nothing more.
   virtual bool has_ended(std::int64_t /*rank*/) const { return false; }
-  /// The time that ranks wait for each other.
+  /// Returns the time that ranks wait for each other.
   virtual std::chrono::milliseconds time_limit() const = 0;
 };
 
@@ -36,16 +36,16 @@ class RankGroup {
   virtual ~RankGroup() = default;
   virtual std::int64_t rank() const = 0;  ///< this rank within the group, from 0
   virtual std::int64_t size() const = 0;  ///< the number of ranks of the group
-  /// The rank of this member among all ranks, for messages.
+  /// Returns the rank of this member among all ranks, for messages.
   virtual std::int64_t rank_in_world(std::int64_t member) const { return member; }
   /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors are on one device
-  /// and may have different shapes and dtypes, the same on all ranks; if these differ, every rank
-  /// throws.
+  /// and may have different shapes and dtypes, which are the same on all ranks. If these differ,
+  /// every rank throws.
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// Sums in a call that has a name: if ranks are at different calls, every rank throws. Unless a
   /// group does both at once, the names are compared in an exchange of their own.
   IKEBANA_INLINE virtual void sum_in(const std::string& call, std::vector<at::Tensor>& values);
-  /// The texts of all ranks, in the order of ranks. They may have different lengths.
+  /// Returns the texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
   /// Begins to send the tensors of `to[r]` to rank r, and to receive the tensors of `from[r]` in
   /// place. All are contiguous, on one device; what a rank sends has the shapes and dtypes that the
@@ -54,12 +54,12 @@ class RankGroup {
   IKEBANA_INLINE virtual void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from);
   /// Returns when the oldest swap under way has ended; on a device, when its stream waits for that.
   virtual void finish_swap() {}
-  /// The board of the ranks; null if they have none.
+  /// Returns the board of the ranks, or null if they have no board.
   virtual std::shared_ptr<RankBoard> board() { return nullptr; }
 
-  /// The sum of one tensor. Throws Error if it is undefined.
+  /// Returns the sum of one tensor. Throws Error if it is undefined.
   at::Tensor sum(const at::Tensor& value);
-  /// The sum of a count. It is on the host if the count is.
+  /// Returns the sum of a count. It is on the host if the count is.
   Count sum(const Count& count);
 };
 
@@ -94,7 +94,7 @@ class SingleRank final : public RankGroup {
 struct OneRankGroup {
   static constexpr std::int64_t rank() { return 0; }  ///< always 0
   static constexpr std::int64_t size() { return 1; }  ///< always 1
-  /// The value itself.
+  /// Returns the value itself.
   template <class Value>
   static constexpr const Value& sum(const Value& value) {
     return value;

@@ -1,5 +1,5 @@
 #pragma once
-// The opening of a step: the numbers that ranks compare and add up.
+// Opens a step: the ranks compare numbers, and add them up.
 #include <algorithm>
 #include <cstring>
 #include <ikebana/ranks/rank_group.hpp>
@@ -23,16 +23,18 @@ enum class HasBatch : std::int64_t { Yes, Ended, Never };
 /// would wait for each other, or train different models.
 struct StepOpening {
   std::int64_t step = 0;          ///< steps before this one
-  std::int64_t microbatches = 0;  ///< of this rank's batch; then: the largest number of a rank
+  std::int64_t microbatches = 0;  ///< the number of this rank's batch; after the exchange the
+                                  ///< largest number of a rank
   std::uint64_t recipe = 0;       ///< hash of all that an update depends on, and the model's shapes
-  StopWish stop = StopWish::No;   ///< of this rank; then: of all
+  StopWish stop = StopWish::No;   ///< the wish of this rank; after the exchange the wish of all
   HasBatch batch = HasBatch::Yes;
   /// Numbers that identify the state of this rank's random generators, and its process.
   std::uint64_t generators = 0, process = 0;
   /// Then: true if all ranks are processes of their own with the same generators.
   bool same_generators = false;
   std::int64_t calls = 0;   ///< modules in training mode whose forward is a call of all ranks
-  std::uint64_t plans = 0;  ///< of a checkpoint, that hold on this rank; then: on all
+  std::uint64_t plans = 0;  ///< the plans of a checkpoint that hold on this rank; after the
+                            ///< exchange the plans that hold on all
   /// A bit for each policy whose instructions the processor has; then: on all ranks.
   std::uint64_t instructions = 0;
   std::span<Count> counts;  ///< known before backward; then: over all ranks
@@ -59,8 +61,8 @@ struct OpeningNumbers {
 /// Throws the first difference between two ranks as an error, on every rank.
 void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b);
 
-/// Called if ranks differ in the hash of the recipe. They exchange the hashed values as lines `name
-/// = value`: throws an error that names the first difference, on every rank.
+/// Is called if ranks differ in the hash of the recipe. They exchange the hashed values as lines
+/// `name = value`. Throws an error that names the first difference, on every rank.
 template <class Lines>
 [[noreturn]] void refuse_other_recipe(RankGroup& group, std::size_t rank, const Lines& lines) {
   const auto all = exchange_in(group, "the comparison of recipes", lines());
@@ -87,8 +89,8 @@ void sum_counts(const std::vector<std::string>& all, std::span<Count> counts);
 /// of a batch. All may be at the end of their loaders, which is no error.
 void check_batches(const std::vector<OpeningNumbers>& ranks, std::int64_t microbatches);
 
-/// True if all would draw the same random numbers. Ranks that are threads of one process share
-/// generators.
+/// Returns true if all would draw the same random numbers. Ranks that are threads of one process
+/// share generators.
 bool have_same_generators(const std::vector<OpeningNumbers>& ranks);
 
 /// Opens a step: compares the ranks, adds up their counts, and takes the largest wish to stop. It
@@ -135,7 +137,7 @@ void exchange_opening(RankGroup& group, StepOpening& own, const Lines& lines) {
   for (Count& count : own.counts) count = group.sum(count);
 }
 
-/// The largest wish of all ranks.
+/// Returns the largest wish of all ranks.
 StopWish max_of(RankGroup& group, StopWish own);
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 #pragma once
-// The end of a step's gradients: the sums over ranks, and the agreement before an update.
+// Ends a step's gradients: makes the sums over ranks, and the agreement before an update.
 #include <ikebana/ranks/rank_group.hpp>
 
 namespace ikebana {
@@ -7,8 +7,8 @@ namespace ikebana {
 /// The tensors that are summed over ranks when all gradients are there, in one exchange for each
 /// group.
 struct StepSums {
-  std::vector<at::Tensor> data;    ///< over all ranks
-  std::vector<at::Tensor> slices;  ///< over the ranks among which parameters are cut
+  std::vector<at::Tensor> data;    ///< the sums over all ranks
+  std::vector<at::Tensor> slices;  ///< the sums over the ranks among which parameters are cut
 };
 
 namespace detail {
@@ -29,8 +29,8 @@ struct UpdateNumbers {
   std::uint64_t rejects, order, indices;
 };
 
-/// The last call before an update: every rank takes part, or none updates. Throws BadModel if ranks
-/// differ in the numbers.
+/// Makes the last call before an update, in which every rank takes part, or no rank updates. Throws
+/// BadModel if ranks differ in the numbers.
 void agree(RankGroup& group, const UpdateNumbers& own);
 
 }  // namespace detail

@@ -1,5 +1,6 @@
 #pragma once
-// The listener to a dry step, which only finds out what a step would allocate (run/dry_step.hpp).
+// Defines the listener to a dry step, which only measures what a step would allocate
+// (run/dry_step.hpp).
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks/arguments.hpp>
 
@@ -9,14 +10,16 @@ namespace ikebana::detail {
 class DryListener {
  public:
   virtual ~DryListener() = default;
-  /// Called when all that an update allocates is there. True ends the step, without the update.
+  /// Is called when everything that an update allocates exists. If it returns true, the step ends
+  /// without the update.
   virtual bool ends_at_update() = 0;
-  /// Called when a phase begins, and the one before it has ended.
+  /// Is called when a phase begins, and the one before it has ended.
   virtual void begin_phase(Phase) {}
-  /// Called around the forward of a unit, with `add_input` for each tensor that the unit is given.
+  /// Is called around the forward of a unit, with `add_input` for each tensor that the unit is
+  /// given.
   virtual void begin_unit(std::size_t /*unit*/) {}
   virtual void add_input(const at::Tensor&) {}
-  /// Called when the unit's parameters are gathered, also in a recompute.
+  /// Is called when the unit's parameters are gathered, also in a recompute.
   virtual void in_unit() {}
   virtual void end_unit() noexcept {}
 };
@@ -42,7 +45,7 @@ class DryUnit {
   DryListener* listener_;
 };
 
-/// False for a policy of Shard that cannot do without the other ranks.
+/// False for a policy of Shard that cannot run without the other ranks.
 template <class Core>
 inline constexpr bool can_run_dry =
     Core::one_rank || requires(Core& core) { core.mechanisms.shard.pretend_ranks(); };

@@ -5,7 +5,8 @@
 
 namespace ikebana::detail {
 
-/// The frames of the calls that threw, one per line; empty if they were not recorded.
+/// Returns the frames of the calls that threw, one per line, or an empty text if they were not
+/// recorded.
 template <class E>
 std::string frames_of(const E& error) {
   if constexpr (requires { error.backtrace()->get(); })
@@ -23,8 +24,9 @@ class FailedUnit {
   void note(const std::string& unit, const Args&... args) {
     note_inputs(unit, [&]([[maybe_unused]] Visit f) { (for_each_tensor(args, f), ...); });
   }
-  /// Within a handler of `error`, whose text is `what`: a text with the operator, and the unit if
-  /// that is known. Empty for an error that a device reported later.
+  /// Must be called within a handler of `error`, whose text is `what`. Returns a text with the
+  /// operator, and the unit if that is known. The text is empty for an error that a device reported
+  /// later.
   std::string place(const std::exception& error, const std::string& what) const;
 
  private:

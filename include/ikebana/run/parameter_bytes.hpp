@@ -18,8 +18,8 @@ class StorageBytes {
   std::set<const c10::StorageImpl*> seen_;
 };
 
-/// The bytes of the copies that units compute with now, also copies on their way, and of memory
-/// that is kept for them.
+/// Returns the bytes of the copies that units compute with now, also copies on their way, and of
+/// memory that is kept for them.
 template <class Core>
 std::int64_t gathered_bytes(Core& core) {
   std::int64_t bytes = 0;

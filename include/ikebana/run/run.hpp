@@ -1,6 +1,6 @@
 #pragma once
-// `run(unit, args...)`, by which a model's loss computes one unit, so that every policy applies to
-// it.
+// Defines `run(unit, args...)`, by which a model's loss computes one unit, so that every policy
+// applies to it.
 #include <ikebana/grammar/refuse_run.hpp>
 #include <ikebana/run/unit_call.hpp>
 
@@ -8,7 +8,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// The refusal of a loss function's result type; `refuse::Nothing` for a Loss.
+/// Returns the refusal of a loss function's result type, or `refuse::Nothing` for a Loss.
 template <class Result>
 consteval auto loss_refusal() {
   if constexpr (std::is_convertible_v<Result, Loss>) return refuse::is<refuse::Nothing>{};
@@ -27,7 +27,7 @@ class Run {
   /// True if the recipe has a policy that works unit by unit.
   static constexpr bool per_unit = Core::per_unit;
 
-  /// Made by the trainer for each step and each evaluation.
+  /// The trainer makes it for each step and each evaluation.
   Run(Core& core, bool is_evaluating) : evaluating(is_evaluating), core_(&core) {}
 
   /// Returns `forward(args...)` of the unit. The compiler refuses a module that is no unit of the

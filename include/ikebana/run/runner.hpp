@@ -1,5 +1,5 @@
 #pragma once
-// `Run` with its type erased, and `plain`, which runs a unit without a trainer.
+// Defines `Run` with its type erased, and `plain`, which runs a unit without a trainer.
 #include <functional>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/run/run.hpp>
@@ -31,7 +31,7 @@ struct ErasedForward {
 /// compiled.
 class Runner {
  public:
-  /// Made from any run, which may end before it.
+  /// Makes it from any run, which may end before it.
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),

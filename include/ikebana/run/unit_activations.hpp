@@ -7,10 +7,10 @@
 
 namespace ikebana::detail {
 
-/// Is given the bytes in use where forwards begin and end. The first forward of a step counts: in
-/// later ones memory is freed that gradients of the former took on their way to other ranks. What a
-/// unit inside another one leaves is that unit's alone; what is left outside of all units belongs
-/// to the root, which is number 0.
+/// Receives the bytes in use at the beginning and the end of forwards. The first forward of a step
+/// counts, because later ones free memory that gradients of earlier ones used on their way to other
+/// ranks. What a unit inside another one leaves is counted for that unit alone. What is left
+/// outside of all units belongs to the root, which is number 0.
 class UnitActivations {
  public:
   /// The numbers to be remembered from the beginning of a unit to its end.

@@ -44,7 +44,7 @@ auto run_units(Run& run, Model& model, Args&&... args) {
   }
 }
 
-/// A holder that owns its module, made from whatever was given to `run`.
+/// Returns a holder that owns its module, made from what was given to `run`.
 template <class Holder>
 auto owning(Holder& holder) {
   if constexpr (std::is_base_of_v<torch::nn::Module, Holder>)
@@ -63,7 +63,8 @@ inline constexpr bool runnable =
     (std::is_same_v<units_of_t<Model>, Children> && std::is_same_v<Unit, torch::nn::AnyModule>) ||
     listed<Unit, units_of_t<Model>>;
 
-/// The core of a trainer, for a recompute. Throws BadRecompute if the trainer was destroyed.
+/// Returns the core of a trainer, for a recompute. Throws BadRecompute if the trainer was
+/// destroyed.
 template <class Core>
 std::shared_ptr<Core> lock_or_throw(const std::weak_ptr<Core>& core) {
   if (auto locked = core.lock()) return locked;

@@ -22,7 +22,7 @@ class UnitNodes {
   void begin(std::size_t unit, UnitActivations::Outer bytes);
   /// Ends the innermost unit that runs; no value: no unit runs.
   std::optional<Running> end();
-  /// The unit that computes in this phase; 0: no unit does.
+  /// Returns the unit that computes in this phase, or 0 if no unit does.
   std::size_t unit(Phase phase) const noexcept;
 
  private:

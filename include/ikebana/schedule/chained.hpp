@@ -1,5 +1,5 @@
 #pragma once
-// The policy ChainedScheduler and its mechanism.
+// Defines the policy ChainedScheduler and its mechanism.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/schedule/composed.hpp>
 

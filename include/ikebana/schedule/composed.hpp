@@ -23,7 +23,7 @@ struct HeldSchedules<std::index_sequence<I...>, Schedules...> : HeldSchedule<I, 
       : HeldSchedule<I, Schedules>{Mechanism<Schedules>(std::get<I>(values))}... {}
 };
 
-/// The schedules within a policy, as a tuple: its `schedules`, or its `schedule`.
+/// Returns the schedules within a policy, as a tuple: its `schedules`, or its `schedule`.
 template <class Policy>
 decltype(auto) parts_of(Policy& policy) {
   if constexpr (requires { policy.schedules; }) return (policy.schedules);
@@ -102,7 +102,7 @@ struct ComposedSchedule : WarmupSchedule<Policy> {
     mechanism.values = std::get<I>(parts_of(values));
     return mechanism;
   }
-  /// The steps after the warm-up.
+  /// Returns the number of steps after the warm-up.
   std::int64_t own_step(std::int64_t step) const {
     return std::max<std::int64_t>(step - values.warmup_steps, 0);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The policy ConstantLR and its mechanism.
+// Defines the policy ConstantLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
@@ -7,7 +7,7 @@ namespace ikebana {
 /// The base rate times `factor` for `total_iters` steps, then the base rate. The defaults change
 /// nothing. Source: torch.optim.lr_scheduler.ConstantLR, whose default factor is 1/3.
 struct ConstantLR {
-  double factor = 1;              ///< of the base rate, 0 or more
+  double factor = 1;              ///< the factor of the base rate, 0 or more
   std::int64_t total_iters = 0;   ///< steps that have the factor
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };

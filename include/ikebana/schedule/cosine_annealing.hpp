@@ -1,5 +1,5 @@
 #pragma once
-// The policy CosineAnnealingLR and its mechanism.
+// Defines the policy CosineAnnealingLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

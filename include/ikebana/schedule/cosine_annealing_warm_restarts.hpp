@@ -1,5 +1,5 @@
 #pragma once
-// The policy CosineAnnealingWarmRestarts and its mechanism.
+// Defines the policy CosineAnnealingWarmRestarts and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy CyclicLR and its mechanism.
+// Defines the policy CyclicLR and its mechanism.
 #include <functional>
 #include <ikebana/schedule/cycling.hpp>
 
@@ -15,7 +15,7 @@ namespace ikebana {
 struct CyclicLR {
   /// The change of a cycle's height.
   enum Mode {
-    triangular,   ///< not at all
+    triangular,   ///< the height does not change from cycle to cycle
     triangular2,  ///< halved from cycle to cycle
     exp_range     ///< times `gamma` from step to step
   };
@@ -31,12 +31,12 @@ struct CyclicLR {
   std::optional<std::int64_t> step_size_down = {};  ///< steps of a descent; left out: as many
   Mode mode = triangular;                           ///< the change of a cycle's height
   double gamma = 1;                                 ///< factor per step, for exp_range
-  /// The factor of the height, in place of `mode`.
+  /// Returns the factor of the height, in place of `mode`.
   std::function<double(double cycle_or_step)> scale_fn = {};
   ScaleMode scale_mode = cycle;   ///< the argument of `scale_fn`
   bool cycle_momentum = true;     ///< whether the momentum moves, too
-  double base_momentum = 0.8;     ///< at the largest rate
-  double max_momentum = 0.9;      ///< at the least rate
+  double base_momentum = 0.8;     ///< the momentum at the largest rate
+  double max_momentum = 0.9;      ///< the momentum at the least rate
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
@@ -55,9 +55,9 @@ struct Mechanism<CyclicLR> : detail::CyclingSchedule<CyclicLR> {
  private:
   double down() const;
   double length() const { return static_cast<double>(values.step_size_up) + down(); }
-  /// The cycle that step `t` is in, from 1.
+  /// Returns the cycle that step `t` is in, from 1.
   double cycle_of(double t) const { return std::floor(1 + t / length()); }
-  /// The height within the cycle, from 0 to 1.
+  /// Returns the height within the cycle, from 0 to 1.
   double height(double t) const;
   double scale(double t) const;
 };

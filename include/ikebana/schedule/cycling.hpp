@@ -1,5 +1,6 @@
 #pragma once
-// The base of OneCycleLR and CyclicLR, which set the rate themselves and may cycle the momentum.
+// Defines the base of OneCycleLR and CyclicLR, which set the rate themselves and may cycle the
+// momentum.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/schedule/schedule.hpp>
 #include <optional>

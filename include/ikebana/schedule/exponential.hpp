@@ -1,5 +1,5 @@
 #pragma once
-// The policy ExponentialLR and its mechanism.
+// Defines the policy ExponentialLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

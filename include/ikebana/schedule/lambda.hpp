@@ -1,5 +1,5 @@
 #pragma once
-// The policy LambdaLR and its mechanism.
+// Defines the policy LambdaLR and its mechanism.
 #include <functional>
 #include <ikebana/schedule/schedule.hpp>
 
@@ -10,7 +10,7 @@ namespace ikebana {
 /// makes a rate negative or not finite, that step throws BadValue and is undone. Source:
 /// torch.optim.lr_scheduler.LambdaLR.
 struct LambdaLR {
-  /// The factor of the base rate in a step.
+  /// Returns the factor of the base rate in a step.
   std::function<double(std::int64_t step)> lr_lambda = {};
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The policy LinearLR and its mechanism.
+// Defines the policy LinearLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
@@ -8,8 +8,8 @@ namespace ikebana {
 /// `total_iters` steps and then stays. `total_iters` has no default. Source:
 /// torch.optim.lr_scheduler.LinearLR.
 struct LinearLR {
-  double start_factor = 1.0 / 3;  ///< of the base rate, in the first step
-  double end_factor = 1;          ///< of the base rate, from step total_iters on
+  double start_factor = 1.0 / 3;  ///< the factor of the base rate in the first step
+  double end_factor = 1;          ///< the factor of the base rate from step total_iters on
   std::int64_t total_iters = 0;   ///< steps
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The policy MultiStepLR and its mechanism.
+// Defines the policy MultiStepLR and its mechanism.
 #include <algorithm>
 #include <ikebana/schedule/schedule.hpp>
 #include <vector>

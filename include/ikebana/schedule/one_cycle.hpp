@@ -1,5 +1,5 @@
 #pragma once
-// The policy OneCycleLR and its mechanism.
+// Defines the policy OneCycleLR and its mechanism.
 #include <ikebana/schedule/cycling.hpp>
 
 namespace ikebana {
@@ -26,8 +26,8 @@ struct OneCycleLR {
   double pct_start = 0.3;                ///< fraction of the steps that rise, in [0, 1]
   AnnealStrategy anneal_strategy = cos;  ///< the form of rise and descent
   bool cycle_momentum = true;            ///< whether the momentum moves, too
-  double base_momentum = 0.85;           ///< at the largest rate
-  double max_momentum = 0.95;            ///< at the first and the last rate
+  double base_momentum = 0.85;           ///< the momentum at the largest rate
+  double max_momentum = 0.95;            ///< the momentum at the first and the last rate
   double div_factor = 25;                ///< max_lr over the first rate
   double final_div_factor = 1e4;         ///< the first rate over the last one
   bool three_phase = false;              ///< a descent to the first rate, then one to the last
@@ -56,7 +56,8 @@ struct Mechanism<OneCycleLR> : detail::CyclingSchedule<OneCycleLR> {
   }
   void check_length() const;
   double total() const;
-  /// The step at which the maximum is reached, as PyTorch has it; it need not be a whole number.
+  /// Returns the step at which the maximum is reached, as in PyTorch. It need not be a whole
+  /// number.
   double rise() const { return values.pct_start * total() - 1; }
   double between(double from, double to, double part) const;
   double annealed(double t, double first, double top, double last) const;

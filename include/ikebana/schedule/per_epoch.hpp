@@ -1,5 +1,5 @@
 #pragma once
-// The policy PerEpoch and its mechanism.
+// Defines the policy PerEpoch and its mechanism.
 #include <ikebana/schedule/composed.hpp>
 
 namespace ikebana {
@@ -38,7 +38,7 @@ struct Mechanism<PerEpoch<Schedule>> : detail::ComposedSchedule<PerEpoch<Schedul
   double momentum(double base, std::int64_t) const {
     return this->template part<0>().momentum(base, epochs_);
   }
-  /// The number of epochs so far.
+  /// Returns the number of epochs so far.
   std::int64_t epochs() const { return epochs_; }
 
   template <class Rate>
@@ -89,7 +89,7 @@ struct Mechanism<PerEpoch<Schedule>> : detail::ComposedSchedule<PerEpoch<Schedul
   double own(double base) const { return this->template part<0>().rate(base, epochs_); }
 
   std::int64_t epochs_ = 0;
-  std::int64_t steps_ = 0;  // since the last epoch ended
+  std::int64_t steps_ = 0;  // the number of steps since the last epoch ended
 };
 
 }  // namespace ikebana

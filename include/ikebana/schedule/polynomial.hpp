@@ -1,5 +1,5 @@
 #pragma once
-// The policy PolynomialLR and its mechanism.
+// Defines the policy PolynomialLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// The policy ReduceLROnPlateau and its mechanism.
+// Defines the policy ReduceLROnPlateau and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 #include <limits>
 
@@ -26,11 +26,11 @@ struct ReduceLROnPlateau {
     abs   ///< a difference of metrics
   };
 
-  Mode mode = min;                     ///< which metric is better
-  double factor = 0.1;                 ///< of every rate at a reduction, in [0, 1)
+  Mode mode = min;                     ///< says which metric is better
+  double factor = 0.1;                 ///< the factor of every rate at a reduction, in [0, 1)
   std::int64_t patience = 10;          ///< epochs without improvement that are allowed
   double threshold = 1e-4;             ///< a change must be larger to be an improvement
-  ThresholdMode threshold_mode = rel;  ///< what `threshold` is relative to
+  ThresholdMode threshold_mode = rel;  ///< says what `threshold` is relative to
   std::int64_t cooldown = 0;           ///< epochs after a reduction that are not counted
   double min_lr = 0;                   ///< no rate falls below it
   double eps = 1e-8;                   ///< smaller reductions are not made
@@ -46,11 +46,12 @@ struct Mechanism<ReduceLROnPlateau> : detail::WarmupSchedule<ReduceLROnPlateau> 
 
   /// Takes the metric of the next epoch. NaN is no improvement.
   void step(double metric);
-  /// The number of reductions so far.
+  /// Returns the number of reductions so far.
   std::int64_t reductions() const { return reductions_; }
 
   void end_epoch(const Epoch& epoch) { step(metric_of(epoch)); }
-  /// A warm-up ends at the rate that includes the reductions made by then.
+  /// Returns the rate of a step. A warm-up ends at the rate that includes the reductions made by
+  /// then.
   double rate(double base, std::int64_t step) const;
   double after_warmup(double base, double) const { return base; }
 

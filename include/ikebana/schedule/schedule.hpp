@@ -1,6 +1,6 @@
 #pragma once
-// The base of schedules. All except ReduceLROnPlateau are closed forms of the step, so they have no
-// state to save and do not depend on the order of calls.
+// Defines the base of schedules. All except ReduceLROnPlateau are closed forms of the step, so they
+// have no state to save and do not depend on the order of calls.
 #include <ikebana/hooks.hpp>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@ namespace ikebana::detail {
 /// Throws BadValue("name: what") if `good` is false.
 void check_schedule(const char* name, bool good, const char* what);
 
-/// `{60, 80}`
+/// Writes `{60, 80}`.
 std::string braced(const std::vector<std::int64_t>& numbers);
 
 /// The base of schedules, with a linear warm-up: step s of w warm-up steps has (s + 1) / w of the

@@ -1,5 +1,5 @@
 #pragma once
-// The policy SequentialLR and its mechanism.
+// Defines the policy SequentialLR and its mechanism.
 #include <algorithm>
 #include <ikebana/schedule/composed.hpp>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// The policy StepLR and its mechanism.
+// Defines the policy StepLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

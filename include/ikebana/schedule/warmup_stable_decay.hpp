@@ -1,5 +1,5 @@
 #pragma once
-// The policy WarmupStableDecayLR and its mechanism.
+// Defines the policy WarmupStableDecayLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
@@ -17,9 +17,9 @@ enum class DecayForm {
 /// Hu et al. (MiniCPM), arXiv:2404.06395; Haegele et al., arXiv:2405.18392, who found 1 - sqrt the
 /// best form.
 struct WarmupStableDecayLR {
-  std::int64_t warmup_steps = 0;              ///< of a linear rise
-  std::int64_t stable_steps = 0;              ///< with the base rate
-  std::int64_t decay_steps = 0;               ///< from the base rate to eta_min
+  std::int64_t warmup_steps = 0;              ///< the number of steps of a linear rise
+  std::int64_t stable_steps = 0;              ///< the number of steps with the base rate
+  std::int64_t decay_steps = 0;               ///< the number of steps from the base rate to eta_min
   DecayForm decay = DecayForm::OneMinusSqrt;  ///< form of the descent
   double eta_min = 0;                         ///< the learning rate after it
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Whole parameters on every rank, and gradients summed over ranks while backward runs.
+// Keeps whole parameters on every rank, and sums gradients over ranks while backward runs.
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/shard/ddp/gradient_buckets.hpp>
 #include <ikebana/shard/ddp/sparse_gradients.hpp>
@@ -22,7 +22,8 @@ struct Shard<DDP> {
   /// eighth of all, but at least 1 and at most 4; elsewhere 25, and 1 in the first bucket.
   std::optional<double> bucket_cap_mb = {};
   bool broadcast_buffers = true;  ///< sends rank 0's before each step and evaluation
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of dense sums; if left out, the gradient's
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< the dtype of dense sums; if it is left out,
+                                                    ///< the gradient's dtype
   /// True: gradients are added up in the order of ranks, and N ranks give the bits of one rank with
   /// Accumulate<N>. False: the backend's all-reduce adds them up. If left out: true on a CPU.
   std::optional<bool> ordered = {};
@@ -38,7 +39,7 @@ struct Mechanism<Shard<DDP>> : detail::AllRanks<Shard<DDP>> {
   Ranks ranks() { return {connection_, alone_}; }
   void begin(const Masters& masters);
   void open_step();
-  /// Called when a microbatch begins.
+  /// Is called when a microbatch begins.
   void set_requires_gradient_sync(bool is_last);
   void finish_reductions(const Masters&);
   void abort() noexcept;
@@ -74,11 +75,11 @@ struct Mechanism<Shard<DDP>> : detail::AllRanks<Shard<DDP>> {
   SingleRank alone_;       // no parameter is cut
   Masters masters_;
   double gradient_bytes_ = 0;
-  std::vector<std::size_t> trained_;  // in the order in which buckets are filled
+  std::vector<std::size_t> trained_;  // the parameters, in the order in which buckets are filled
   std::vector<bool> is_trained_;
   std::set<std::size_t> sparse_;  // masters whose gradients are exchanged apart from buckets
   std::optional<detail::GradientBuckets> buckets_;
-  std::int64_t generation_ = 0;  // of the connection when the ranks last agreed
+  std::int64_t generation_ = 0;  // the generation of the connection when the ranks last agreed
   std::deque<bridge::PostAccumulateHook> hooks_;
   bool syncs_ = false;  // gradients that arrive are reduced
 };

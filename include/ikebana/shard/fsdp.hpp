@@ -13,12 +13,15 @@ namespace ikebana {
 /// et al. 2023, arXiv 2304.11277.
 template <>
 struct Shard<FSDP> {
-  static constexpr bool needs_units = true;        ///< the model must declare units
-  std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
-  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  static constexpr bool needs_units = true;         ///< the model must declare units
+  std::optional<ProcessGroup> process_group = {};   ///< if left out, the environment's
+  std::optional<at::ScalarType> param_dtype = {};   ///< the dtype in which Precision gathers; a
+                                                    ///< different one is an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< the dtype of sums; if it is left out,
+                                                    ///< Precision chooses it
   bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
+                                       ///< microbatch
   /// Release a unit after its forward. If left out: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};
   bool forward_prefetch = true;   ///< gather the next unit ahead in forward

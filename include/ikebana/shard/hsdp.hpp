@@ -1,5 +1,5 @@
 #pragma once
-// Sharded parameters, gradients and optimizer state, in several copies of the model.
+// Shards parameters, gradients and optimizer state, in several copies of the model.
 #include <ikebana/shard/sliced/fully_sharded.hpp>
 
 namespace ikebana {
@@ -16,12 +16,15 @@ namespace ikebana {
 template <std::int64_t N>
 struct Shard<HSDP<N>> {
   static constexpr bool needs_units = true;          ///< the model must declare units
-  static constexpr std::int64_t ranks_per_copy = N;  ///< that share a copy
+  static constexpr std::int64_t ranks_per_copy = N;  ///< the number of ranks that share a copy
   std::optional<ProcessGroup> process_group = {};    ///< if left out, the environment's
-  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
-  bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
+  std::optional<at::ScalarType> param_dtype = {};    ///< the dtype in which Precision gathers; a
+                                                     ///< different one is an error
+  std::optional<at::ScalarType> reduce_dtype = {};   ///< the dtype of sums; if it is left out,
+                                                     ///< Precision chooses it
+  bool allow_unused_units = false;                   ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
+                                       ///< microbatch
   /// Release a unit after its forward. If left out: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};
   bool forward_prefetch = true;   ///< gather the next unit ahead in forward

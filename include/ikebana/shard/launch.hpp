@@ -37,7 +37,8 @@ int exit_code_of(Train& train, const World& world) {
   }
 }
 
-/// The text of an exception and of the exceptions nested in it, without LibTorch's backtraces.
+/// Returns the text of an exception and of the exceptions nested in it, without LibTorch's
+/// backtraces.
 std::string exception_text(const std::exception& error);
 /// Calls `f`. An exception becomes an exit code and a line on stderr that begins with the rank.
 template <class F>
@@ -56,24 +57,25 @@ int with_errors_reported(const std::string& rank, F&& f) {
   return 1;
 }
 
-/// True if `launch` is to start ranks: this process is no rank. Slurm runs any program as a step of
-/// one task, so that one is no rank, either.
+/// Returns true if `launch` is to start ranks: this process is no rank. Slurm runs any program as a
+/// step of one task, so that one is no rank, either.
 bool is_no_rank(const World& world);
 
 }  // namespace detail
 
-/// Trains in `n` processes on this machine: `return launch(argc, argv, n, train);`, first in
-/// `main`. It runs the program again `n` times, with the variables that `World::from_environment`
-/// reads, and waits. It calls `train` in these processes, in ranks that something else has started
-/// (torchrun, mpirun, srun), and if `n` is 1 or less. `train` takes nothing or a `const World&`,
-/// and returns nothing or an exit code.
+/// Trains in `n` processes on this machine. Write `return launch(argc, argv, n, train);` as the
+/// first line of `main`. It runs the program again `n` times, with the variables that
+/// `World::from_environment` reads, and waits. It calls `train` in these processes, in ranks that
+/// something else has started (torchrun, mpirun, srun), and if `n` is 1 or less. `train` takes
+/// nothing or a `const World&`, and returns nothing or an exit code.
 ///
-/// Returns what `train` returned; 1 if it threw, or 75 if it threw RankFailed, after a line on
-/// stderr. The starting process returns 0, or the exit code of the rank that failed first (128 plus
-/// the signal if a signal ended it), and prints which rank it was and what that wrote last to
-/// stderr. It ends the other ranks by SIGTERM, and after 5 s by SIGKILL. It passes SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 on to the ranks, which are killed with it. If
-/// OMP_NUM_THREADS is not set, it becomes the number of this process's processors divided by `n`.
+/// In a rank it returns what `train` returned. It returns 1 if `train` threw, or 75 if that threw
+/// RankFailed, after a line on stderr. The starting process returns 0, or the exit code of the rank
+/// that failed first (128 plus the signal if a signal ended it), and prints which rank it was and
+/// what that wrote last to stderr. It ends the other ranks by SIGTERM, and after 5 s by SIGKILL. It
+/// passes SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 on to the ranks, which are killed
+/// with it. If OMP_NUM_THREADS is not set, it becomes the number of this process's processors
+/// divided by `n`.
 template <class Train>
 int launch(int argc, char** argv, std::int64_t n, Train&& train) {
   static_assert(

@@ -1,5 +1,5 @@
 #pragma once
-// The processes that train together, and how they reach each other.
+// Defines the processes that train together, and how they reach each other.
 #include <atomic>
 #include <chrono>
 #include <ikebana/detail/torch_c10d.hpp>
@@ -25,9 +25,10 @@ struct GroupMembers {
   bool all_local = true;  ///< all ranks are on this machine
   c10::intrusive_ptr<c10d::Store> store = {};
   std::chrono::milliseconds timeout = {};
-  std::optional<Backend> device_backend = {};      ///< that the options ask for
+  std::optional<Backend> device_backend = {};      ///< the backend that the options ask for
   c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null if it is made when needed
-  std::int64_t connections = 0;                    ///< made so far, in the same order on all ranks
+  std::int64_t connections = 0;                    ///< the number of connections made so far, in
+                                                   ///< the same order on all ranks
   std::shared_ptr<ProcessWatch> watch = {};        ///< null without a store
   std::shared_ptr<RankWaits> waits = {};           ///< null without a store
   /// Bytes of host memory that messages of this rank used in place of a device's memory.
@@ -60,8 +61,8 @@ class ProcessGroup {
   /// The options of the group.
   using Options = ProcessGroupOptions;
 
-  /// The group of the ranks that torchrun, mpirun, srun or `launch` started, or of this process
-  /// alone. It is made at the first use, which must be made by all ranks; a policy without
+  /// Returns the group of the ranks that torchrun, mpirun, srun or `launch` started, or of this
+  /// process alone. It is made at the first use, which must be made by all ranks. A policy without
   /// `process_group` uses it.
   static ProcessGroup of_environment();
   /// Meets the other ranks of `world`. Throws RankFailed if they do not come in time.
@@ -74,11 +75,11 @@ class ProcessGroup {
   /// LibTorch's Gloo.
   explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend);
 
-  /// This rank within the group, from 0.
+  /// Returns this rank within the group, from 0.
   std::int64_t rank() const { return members_->rank; }
-  /// The number of ranks of the group.
+  /// Returns the number of ranks of the group.
   std::int64_t size() const { return members_->size; }
-  /// The data that the connections of its trainers share.
+  /// Returns the data that the connections of its trainers share.
   const std::shared_ptr<detail::GroupMembers>& members() const { return members_; }
 
  private:

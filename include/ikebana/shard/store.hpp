@@ -1,5 +1,5 @@
 #pragma once
-// The store by which the ranks of a world meet.
+// Defines the store by which the ranks of a world meet.
 #include <chrono>
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/error.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// Sharded optimizer state.
+// Shards optimizer state.
 #include <ikebana/shard/sliced/sliced.hpp>
 
 namespace ikebana {
@@ -9,9 +9,11 @@ namespace ikebana {
 /// 1910.02054).
 template <>
 struct Shard<ZeRO1> {
-  std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
-  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  std::optional<ProcessGroup> process_group = {};   ///< if left out, the environment's
+  std::optional<at::ScalarType> param_dtype = {};   ///< the dtype in which Precision gathers; a
+                                                    ///< different one is an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< the dtype of sums; if it is left out,
+                                                    ///< Precision chooses it
   bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
 };
 

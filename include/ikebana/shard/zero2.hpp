@@ -1,5 +1,5 @@
 #pragma once
-// Sharded optimizer state and gradients.
+// Shards optimizer state and gradients.
 #include <ikebana/shard/sliced/sliced.hpp>
 
 namespace ikebana {
@@ -9,11 +9,14 @@ namespace ikebana {
 /// gradients in each microbatch. Source: ZeRO stage 2 (Rajbhandari et al. 2020, arXiv 1910.02054).
 template <>
 struct Shard<ZeRO2> {
-  std::optional<ProcessGroup> process_group = {};  ///< if left out, the environment's
-  std::optional<at::ScalarType> param_dtype = {};  ///< in which Precision gathers; if not, an error
-  std::optional<at::ScalarType> reduce_dtype = {};  ///< of sums; if left out, by Precision
+  std::optional<ProcessGroup> process_group = {};   ///< if left out, the environment's
+  std::optional<at::ScalarType> param_dtype = {};   ///< the dtype in which Precision gathers; a
+                                                    ///< different one is an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< the dtype of sums; if it is left out,
+                                                    ///< Precision chooses it
   bool allow_unused_units = false;                  ///< a step may leave a unit out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last
+                                       ///< microbatch
 };
 
 template <>

@@ -27,7 +27,7 @@ struct NumberRange {
   double min;        ///< the smallest value
   double max;        ///< the largest value
   bool is_whole;     ///< only whole numbers
-  const char* text;  ///< what the numbers must be, for errors
+  const char* text;  ///< says in errors what the numbers must be
 
   /// Returns whether the range contains a number.
   bool has(double number) const;
@@ -36,20 +36,20 @@ struct NumberRange {
 };
 /// Counts of steps and the like.
 inline constexpr NumberRange count_range{0, 0x1p53, true, "a whole number that is not negative"};
-/// Learning rates and other factors.
+/// The range of learning rates and other factors.
 inline constexpr NumberRange factor_range{0, std::numeric_limits<double>::max(), false,
                                           "finite and not negative"};
-/// Factors of a moving average: below 1.
+/// The range of factors of a moving average, which are below 1.
 inline constexpr NumberRange beta_range{0, 1 - std::numeric_limits<double>::epsilon() / 2, false,
                                         "in [0, 1)"};
 /// Scales and other numbers above 0.
 inline constexpr NumberRange positive_range{std::numeric_limits<double>::min(),
                                             std::numeric_limits<double>::max(), false,
                                             "finite and positive"};
-/// Any number but an infinite one.
+/// The range of any number but an infinite one.
 inline constexpr NumberRange finite_range{-std::numeric_limits<double>::max(),
                                           std::numeric_limits<double>::max(), false, "finite"};
-/// Any number, also an infinite one.
+/// The range of any number, also an infinite one.
 inline constexpr NumberRange ordered_range{-std::numeric_limits<double>::infinity(),
                                            std::numeric_limits<double>::infinity(), false,
                                            "a number"};
@@ -64,7 +64,7 @@ class Archive {
   /// their tensors have been put back.
   enum class Mode { Save, Plan, Check, Load, Undo };
 
-  /// Saving makes no copies: the dictionary then holds the tensors themselves. For a state in
+  /// Saving makes no copies, and the dictionary then holds the tensors themselves. For a state in
   /// files, the archive notes in `rows` which rows each tensor has.
   Archive(StateDict& dict, Mode mode, StateRows* rows = nullptr)
       : dict_(dict), mode_(mode), rows_(rows) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
+// Saves asynchronously: training waits for a copy in memory, and a thread writes the copy.
 #include <atomic>
 #include <functional>
 #include <ikebana/state/archive.hpp>

@@ -1,9 +1,10 @@
 #pragma once
-// The names of what a saved state has. The model's parameters and buffers have their own; with an
-// average, these hold averaged weights, and `ikebana.trained.<name>` those that are trained. All
-// else is in a section, `ikebana.<section>.<name>`: of each policy (as `AdamW`), of the trainer
-// itself (`trainer`), of cut parameters (`slices`), and of each part that is saved beside the
-// trainer (`parts.<name>`). Core::state lists the sections in order (core/core.hpp).
+// Defines the names of the entries of a saved state. The model's parameters and buffers have their
+// own names. With an average, these hold averaged weights, and `ikebana.trained.<name>` holds the
+// weights that are trained. Everything else is in a section, `ikebana.<section>.<name>`: of each
+// policy (as `AdamW`), of the trainer itself (`trainer`), of cut parameters (`slices`), and of each
+// part that is saved beside the trainer (`parts.<name>`). Core::state lists the sections in order
+// (core/core.hpp).
 
 namespace ikebana::detail {
 

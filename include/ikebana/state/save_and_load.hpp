@@ -1,5 +1,5 @@
 #pragma once
-// The methods of Trainer and AnyTrainer that save and load.
+// Defines the methods of Trainer and AnyTrainer that save and load.
 #include <ikebana/state/async_save.hpp>
 #include <ikebana/state/saved_trainer.hpp>
 #include <ikebana/state/weights.hpp>
@@ -8,7 +8,8 @@ namespace ikebana {
 
 namespace detail {
 
-// The bodies of the methods below. `saver` is null before the first asynchronous save.
+// The following functions are the bodies of the methods below. `saver` is null before the first
+// asynchronous save.
 void save_state(SavedTrainer& trainer, AsyncSaver* saver, const Files::Path& path,
                 const StateParts& parts);
 PendingSave save_state_async(SavedTrainer& trainer, std::unique_ptr<AsyncSaver>& saver,

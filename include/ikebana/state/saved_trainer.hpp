@@ -1,5 +1,5 @@
 #pragma once
-// The methods of a trainer that saving and loading need, without the trainer's type.
+// Defines the methods of a trainer that saving and loading need, without the trainer's type.
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// The folder with the saved states of one training: the newest ones, and the best.
+// Defines the folder with the saved states of one training: the newest ones, and the best.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>

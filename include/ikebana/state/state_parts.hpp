@@ -1,5 +1,5 @@
 #pragma once
-// The objects that are saved beside a trainer.
+// Defines the objects that are saved beside a trainer.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/state/archive.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// A model's weights alone, in files that Python reads and writes.
+// Saves and loads a model's weights alone, in files that Python reads and writes.
 #include <ikebana/error.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/posix/posix_files.hpp>
@@ -18,17 +18,17 @@ class WeightNames {
  public:
   /// Matches nothing.
   WeightNames() = default;
-  /// One pattern. An empty text is no pattern.
+  /// Takes one pattern. An empty text is no pattern.
   WeightNames(const std::string& pattern);
-  /// One pattern. An empty text or null is no pattern.
+  /// Takes one pattern. An empty text or null is no pattern.
   WeightNames(const char* pattern) : WeightNames(std::string(pattern ? pattern : "")) {}
-  /// Several patterns.
+  /// Takes several patterns.
   WeightNames(std::initializer_list<const char*> patterns)
       : patterns_(patterns.begin(), patterns.end()) {}
-  /// Several patterns.
+  /// Takes several patterns.
   WeightNames(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {}
 
-  /// The patterns as they were given.
+  /// Returns the patterns as they were given.
   const std::vector<std::string>& patterns() const { return patterns_; }
   /// Returns whether one of the patterns matches the name.
   bool match(const std::string& name) const;
@@ -67,10 +67,10 @@ struct FullWeightOptions {
 /// The names of weights that only the model has (missing), that only the file has (unexpected), and
 /// that were not compared (skipped).
 struct UnmatchedWeights {
-  std::vector<std::string> missing;     ///< which the file lacks
-  std::vector<std::string> unexpected;  ///< which the model lacks
+  std::vector<std::string> missing;     ///< the names that the file lacks
+  std::vector<std::string> unexpected;  ///< the names that the model lacks
   std::vector<std::string>
-      skipped;  ///< which `skip` matches; names that only the file has come last
+      skipped;  ///< the names that `skip` matches; names that only the file has come last
 };
 
 namespace detail {
@@ -116,7 +116,7 @@ class WeightLoader {
   const WeightOptions& options_;
   std::set<const void*> seen_, found_;  // all weights; the weights that the file has
   std::set<const void*> skipped_;
-  std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
+  std::vector<std::pair<std::string, at::Tensor>> weights_;  // the weights, under their first names
   std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
   std::set<std::string> used_;
   UnmatchedWeights unmatched_;
@@ -139,9 +139,9 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
       .load(*detail::module_of(model), path.string());
 }
 
-/// Writes a model's parameters and buffers to a safetensors file; tied weights once, under their
-/// first name. As durable as a saved state. Throws BadValue if `rename` gives two weights one name,
-/// and for a pattern of `skip` that matches nothing.
+/// Writes a model's parameters and buffers to a safetensors file. Tied weights are written once,
+/// under their first name. The file is as durable as a saved state. Throws BadValue if `rename`
+/// gives two weights one name, and for a pattern of `skip` that matches nothing.
 template <class Model>
 void save_weights(Model& model, const std::filesystem::path& path,
                   const WeightOptions& options = {}, Files& files = system_files()) {

@@ -31,7 +31,7 @@ TEST_CASE("reference: stopping, and logs") {
   const auto path = std::filesystem::temp_directory_path() / "ikebana_reference_steps.csv";
   Trainer trainer{net(), CrossEntropyLoss{}, AdamW{.lr = 1e-3}};
   // example: StopWhen
-  std::stop_source source;  // of the thread that serves the user
+  std::stop_source source;  // the source of the thread that serves the user
   source.request_stop();
   trainer.fit(loader, {.epochs = 10, .stop = StopWhen(source.get_token())});
   trainer.fit(loader, {.epochs = 10, .stop = StopWhen([&] { return trainer.steps() >= 6; })});

@@ -25,7 +25,7 @@ TEST_CASE("reference: what hooks are given") {
   {
     // example: StepRate
     Mechanism<StepLR> schedule(StepLR{.step_size = 30, .gamma = 0.1});
-    StepRate rate(schedule, 30);  // of step 30, counted from 0
+    StepRate rate(schedule, 30);  // the rate of step 30, counted from 0
     double lr = rate(1e-3);       // 1e-4
     // end
     CHECK(lr == doctest::Approx(1e-4));
@@ -33,7 +33,7 @@ TEST_CASE("reference: what hooks are given") {
   {
     // example: RowRange, rows_of_rank, Slice
     RowRange rows = rows_of_rank(/*all=*/10, /*rank=*/1, /*ranks=*/4);  // rows 3, 4 and 5
-    Slice slice{.sizes = {10, 8}, .rows = rows};                        // of a weight (10, 8)
+    Slice slice{.sizes = {10, 8}, .rows = rows};                        // a weight (10, 8)
     std::int64_t begin = slice.first_element();
     // end
     CHECK((rows.first == 3 && rows.count == 3 && begin == 24));
@@ -41,9 +41,9 @@ TEST_CASE("reference: what hooks are given") {
   {
     // example: RankGroup, SingleRank, Ranks, OneRankGroup
     SingleRank alone;
-    Ranks ranks(alone, alone);                         // of several: groups that exchange
+    Ranks ranks(alone, alone);                         // several ranks: groups that exchange
     at::Tensor sum = ranks.data().sum(at::ones({3}));  // over the ranks with other samples
-    at::Tensor same = OneRankGroup::sum(sum);          // of a recipe for one rank
+    at::Tensor same = OneRankGroup::sum(sum);          // the group of a recipe for one rank
     // end
     CHECK(same_bits(same, at::ones({3})));
 

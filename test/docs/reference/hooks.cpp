@@ -67,7 +67,7 @@ struct ikebana::Mechanism<CountUpdates> : ikebana::ShardHooks {
   CountUpdates values;
   std::int64_t updates = 0;
   explicit Mechanism(CountUpdates v) : values(v) {}
-  OneRank ranks() const { return {}; }  // of several ranks: a `Ranks`
+  OneRank ranks() const { return {}; }  // for several ranks: a `Ranks`
   void set_requires_gradient_sync(bool is_last) { updates += is_last ? 1 : 0; }
 };
 // end
@@ -173,7 +173,7 @@ at::Tensor sum_of_squares(std::vector<ikebana::CutParameter>& all) {  // called 
   at::Tensor sum = at::zeros({}, at::kDouble);
   for (ikebana::CutParameter& one : all)
     one.read([&](const auto& update) { sum += update.gradient().square().sum(at::kDouble); });
-  return sum;  // of this rank's rows: `ranks_->sum` adds those of the others
+  return sum;  // the sum of this rank's rows: `ranks_->sum` adds the sums of the others
 }
 // end
 

@@ -64,7 +64,7 @@ Loss two_terms(const at::Tensor& logits, const at::Tensor& mask, const Rows& bat
 
 // example: UnitsOf
 template <>
-struct ikebana::UnitsOf<reference_model::TowerImpl> {  // of a class that you cannot edit
+struct ikebana::UnitsOf<reference_model::TowerImpl> {  // a class that you cannot edit
   using type = ikebana::Units<reference_model::Block>;
 };
 // end
@@ -103,7 +103,7 @@ TEST_CASE("reference: a loss of two terms") {
   Report report = trainer.step(batch);
   const LossValue& value = report.value;
   double items = value.parts[0].count.value();  // 12 rows
-  double mean = value.mean().item<double>();    // of all terms; waits for the device
+  double mean = value.mean().item<double>();    // the mean of all terms; waits for the device
   // end
   CHECK((items == 12 && mean == report.loss() && report.term("size") > 0));
 }

@@ -34,7 +34,7 @@ TEST_CASE("reference: a cache of keys and values") {
   // example: modules::KVCache, modules::KVCacheOptions, modules::causal_at_end
   modules::KVCacheOptions size{.layers = 12, .batch = 2, .heads = 4, .max_length = 64, .width = 16};
   modules::KVCache cache(size);
-  auto [keys, values] = cache.append(/*layer=*/0, key, value);  // of the next positions
+  auto [keys, values] = cache.append(/*layer=*/0, key, value);  // adds the next positions
   at::Tensor out = modules::attention(query, keys, values, modules::causal_at_end(query, keys));
   // end
   CHECK(cache.length() == 3);
@@ -82,7 +82,7 @@ TEST_CASE("reference: the layers of a Llama") {
   CHECK(x.sizes() == at::IntArrayRef{2, 10, 64});
 
   // example: modules::Rotary
-  const modules::Rotary rotary(/*width=*/16);                            // of one head
+  const modules::Rotary rotary(/*width=*/16);                            // the width of one head
   at::Tensor rotated = rotary(at::randn({2, 4, 10, 16}), /*offset=*/5);  // positions 5 to 14
   // end
   CHECK(rotated.sizes() == at::IntArrayRef{2, 4, 10, 16});

@@ -3,7 +3,7 @@
 
 namespace test::reference::objectives {
 
-/// The sum that an objective minimises.
+/// Returns the sum that an objective minimises.
 template <class Objective>
 double sum_of(const Objective& objective, const at::Tensor& output, const at::Tensor& target) {
   return Mechanism<Objective>(objective).sum(output, target).template item<double>();

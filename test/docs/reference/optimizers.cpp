@@ -18,7 +18,7 @@ TEST_CASE_FIXTURE(Small, "reference: groups") {
   // example: Group, no_decay
   Group head{.match = "2.*", .lr = 1e-3};
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-4, .groups = {head, no_decay()}}};
-  auto rates = trainer.step(batch).learning_rates;  // of head, of other biases, of the rest
+  auto rates = trainer.step(batch).learning_rates;  // head, other biases, all others
   // end
   CHECK(rates[0] == 1e-3);
   CHECK((rates[1] == 1e-4 && rates[2] == 1e-4));
@@ -28,7 +28,7 @@ TEST_CASE_FIXTURE(Small, "reference: a schedule of a group") {
   // example: GroupSchedule
   Group head{.match = "2.*", .schedule = LinearLR{.start_factor = 0.1, .total_iters = 100}};
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3, .groups = {head}}};
-  auto rates = trainer.step(batch).learning_rates;  // of head: 1e-4
+  auto rates = trainer.step(batch).learning_rates;  // the rate of head: 1e-4
   // end
   CHECK(rates[0] == doctest::Approx(1e-4));
   CHECK(rates[1] == 1e-3);
@@ -51,7 +51,7 @@ TEST_CASE_FIXTURE(Small, "reference: rules") {
   CHECK(chosen == "xx..xx.x.x.xx...");
 }
 
-/// The values that a trainer's mechanism of the policy has.
+/// Returns the values that a trainer's mechanism of the policy has.
 template <class Policy, class T>
 std::string described(T& trainer) {
   return trainer.template mechanism<Policy>().describe();

@@ -1,5 +1,5 @@
 #pragma once
-// A small net and batches for the examples of policies.
+// Defines a small net and batches for the examples of policies.
 #include "docs/classes.hpp"
 
 namespace test::reference {
@@ -15,7 +15,7 @@ struct Small {
   std::vector<Rows> held_out = test::policies::classes(2);
   Rows batch = loader[0];
 
-  /// The largest change of an element of the parameters since the model was made.
+  /// Returns the largest change of an element of the parameters since the model was made.
   double change() const {
     double largest = 0;
     const auto now = model->parameters(), then = test::policies::net()->parameters();

@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(Small, "reference: offloading") {
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
                     Offload<CPU, Activations>{.min_bytes = 256}};
     Report report = trainer.step(batch);
-    std::int64_t bytes = report.offloaded->activations_out;  // that left the device
+    std::int64_t bytes = report.offloaded->activations_out;  // the bytes that left the device
     // end
     CHECK(bytes > 0);
   }

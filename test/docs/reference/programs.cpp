@@ -22,7 +22,7 @@ TEST_CASE("reference: programs") {
   Program model = load_program(file, {.output = "logits"});
   Trainer trainer{model, MSELoss{}, AdamW{.lr = 1e-3}, ClipGradNorm{}};
   trainer.step(batch);
-  at::Tensor logits = model->forward(batch.first);  // by hand, without the trainer
+  at::Tensor logits = model->forward(batch.first);  // called by hand, without the trainer
   // end
   CHECK(same_bits(logits, trainer.predict(batch.first)));
 

@@ -155,7 +155,7 @@ TEST_CASE("reference: errors of files and states") {
 TEST_CASE("reference: memory that runs out") {
   std::string message;
   // example: OutOfMemory, MemoryLimit
-  MemoryLimit limit(MiB(1));  // as where a machine has no more
+  MemoryLimit limit(MiB(1));  // as if a machine had no more
   Trainer trainer{net(), CrossEntropyLoss{}, AdamW{.lr = 1e-3}};
   try {
     trainer.step(Rows{at::randn({10000, 4}), at::zeros({10000}, at::kLong)});

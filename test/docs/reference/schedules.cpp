@@ -3,7 +3,7 @@
 
 namespace test::reference::schedules {
 
-/// The rate of a step if the optimizer's lr is 1.
+/// Returns the rate of a step if the optimizer's lr is 1.
 template <class Schedule>
 double rate(const Schedule& schedule, std::int64_t step) {
   return Mechanism<Schedule>(schedule).rate(1, step);

@@ -25,7 +25,7 @@ TEST_CASE_FIXTURE(Small, "reference: data parallelism") {
 
 TEST_CASE_FIXTURE(Small, "reference: fully sharded") {
   // example: Shard<FSDP>, World, ProcessGroup, ProcessGroupOptions, Backend
-  World world = World::from_environment();  // of launch, torchrun, mpirun or srun
+  World world = World::from_environment();  // started by launch, torchrun, mpirun or srun
   ProcessGroupOptions options{.timeout = std::chrono::minutes(5), .backend = Backend::Gloo};
   ProcessGroup group(world, options);
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},

@@ -1,5 +1,5 @@
-// A program of what a bundle holds, for bundle.py: Hana through the grammar, doctest, and CUDA's
-// headers and library. The tests themselves would take minutes to compile.
+// Uses what a bundle holds, for bundle.py: Hana through the grammar, doctest, and CUDA's headers
+// and library. The tests themselves would take minutes to compile.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 

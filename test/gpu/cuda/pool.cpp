@@ -1,4 +1,4 @@
-// DeviceMemPool over CUDA's caching allocator.
+// Tests DeviceMemPool over CUDA's caching allocator.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 

@@ -61,7 +61,7 @@ std::vector<Rows> batches_of(const Targets& what, std::int64_t rows) {
   return batches;
 }
 
-/// One big batch and PyTorch's own mean.
+/// Trains with one big batch and PyTorch's own mean.
 Tensors by_hand(const std::vector<Rows>& batches, const CrossEntropyLoss& o, double& loss) {
   auto model = net();
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));

@@ -1,5 +1,5 @@
-// EMA equals a loop in double precision; evaluation uses the average and changes nothing; a
-// rejected step changes no bit of the average.
+// Tests that EMA equals a loop in double precision, that evaluation uses the average and changes
+// nothing, and that a rejected step changes no bit of the average.
 #include "guarantees/guarantees.hpp"
 
 #include "trainer/mixed.hpp"
@@ -18,7 +18,7 @@ torch::nn::Sequential net() {
 }
 std::vector<Rows> data(std::int64_t steps = 6) { return class_batches(steps, 7, 4, 3); }
 
-/// A model with these values of its parameters and buffers.
+/// Returns a model with these values of its parameters and buffers.
 template <class Model>
 Model with_values(Model model, const Tensors& values) {
   torch::NoGradGuard no_grad;
@@ -159,7 +159,7 @@ TEST_CASE("EMA: found_inf on a device: a rejected step changes no bit, the first
   at::Tensor updates = at::zeros({}, at::kLong), rejected = at::ones({}), accepted = at::zeros({});
   Averages averages;
   averages.resize(2), averages.add(0, value), averages.add(1, counter);
-  auto step = [&](const at::Tensor& found_inf) {  // as where the host can read neither
+  auto step = [&](const at::Tensor& found_inf) {  // as if the host could read neither
     AverageFlags flags;
     flags.on_host = false, flags.rejected_on_device = found_inf != 0;
     flags.weight_on_device = at::where(updates == 0, 1.0, 0.25);

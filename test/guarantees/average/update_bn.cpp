@@ -36,7 +36,7 @@ Net net() {
 }
 std::vector<Rows> data(std::int64_t steps = 6) { return class_batches(steps, 7, 4, 3); }
 
-/// PyTorch's update_bn, by hand, on a model of its own with these weights.
+/// Computes PyTorch's update_bn by hand, on a model of its own with these weights.
 Net by_hand(const Tensors& weights, const std::vector<Rows>& loader) {
   torch::NoGradGuard no_grad;
   Net model = net();

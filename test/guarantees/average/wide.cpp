@@ -1,4 +1,4 @@
-// EMA of 16-bit weights.
+// Tests EMA of 16-bit weights.
 #include "guarantees/guarantees.hpp"
 
 namespace guarantees::average_wide {

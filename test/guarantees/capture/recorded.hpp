@@ -1,5 +1,5 @@
 #pragma once
-// One step of a recipe, recorded and replayed, beside two trainers that step.
+// Records one step of a recipe and replays it, beside two trainers that step.
 #include "tape.hpp"
 
 #include <ikebana/modules/attention.hpp>
@@ -27,7 +27,7 @@ struct RecordedBlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(RecordedBlock);
 
-/// With batch norm's statistics, and for an objective.
+/// A net with batch norm's statistics, and for an objective.
 struct RecordedNetImpl : torch::nn::Module {
   using units = Units<RecordedBlock>;
   torch::nn::Linear in{torch::nn::LinearOptions(recorded_width, recorded_width).bias(false)},
@@ -84,7 +84,7 @@ class Stepped {
     ikebana::detail::RecordingScope recording;
     return step(i);
   }
-  /// Everything that a step leaves: parameters, buffers, state.
+  /// Returns everything that a step leaves: parameters, buffers, state.
   StateDict state() {
     StateDict dict;
     Archive archive(dict, Archive::Mode::Save);
@@ -148,10 +148,10 @@ class Replayed : public Stepped<Model, Policies...> {
   Rows batch_;
 };
 
-/// Checks for one recipe that nothing that a recorded step reads is frozen, and that a replay
-/// with another batch is the step that follows. After the recorded step the parameters differ from
-/// those of an ordinary one by no more than `bound` of the largest. If that is 0, no bit differs,
-/// in further steps either.
+/// Checks for one recipe that nothing that a recorded step reads is frozen, and that a replay with
+/// another batch is the step that follows. After the recorded step the parameters differ from the
+/// parameters after an ordinary one by no more than `bound` of the largest. If that is 0, no bit
+/// differs, in further steps either.
 template <class Model, class... Policies>
 void check_recording(const std::string& name, double bound, const Policies&... policies) {
   CAPTURE(name);

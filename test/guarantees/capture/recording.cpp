@@ -63,7 +63,7 @@ TEST_CASE("recording: a recorded step reads nothing frozen, and its replay is th
   check("FP8", exact, Adam{}, Precision<FP8>{DelayedScaling{.amax_history_len = 3}});
 }
 
-// The operators round after each of their passes, the loops on the host once for all.
+// The operators round after each of their passes, and the loops on the host round once for all.
 TEST_CASE("recording: optimizers that compute on the host take LibTorch's operators") {
   check("Lion", 1e-5, Lion{.lr = 0.001, .weight_decay = 0.1}, ClipGradNorm{.max_norm = 0.1});
   check("Muon", 1e-5, Muon{.lr = 0.01, .groups = {{.match = named("first.*"), .lr = 0.02}}},
@@ -205,7 +205,7 @@ TEST_CASE("recording: a number that the model reads on the host is found") {
   CHECK(trainer.tape.problems() == "the host reads a number\n");
 }
 
-/// The error of a recorded step, after `before` ordinary ones.
+/// Returns the error of a recorded step, after `before` ordinary ones.
 template <class Model, class... Policies>
 std::string refused(int before, const Policies&... policies) {
   Stepped<Model, Policies...> trainer(policies...);

@@ -1,6 +1,6 @@
 #pragma once
-// A tape: the operators of one step, recorded below autograd, with where every tensor that they
-// read comes from. It can be replayed over memory of its own.
+// Defines a tape: the operators of one step, recorded below autograd, with the source of every
+// tensor that they read. It can be replayed over memory of its own.
 #include "guarantees/guarantees.hpp"
 
 #include <c10/core/CPUAllocator.h>
@@ -10,11 +10,11 @@
 
 namespace guarantees {
 
-/// Holds no tensor while it records, since autograd adds in place only where nothing else holds
-/// one.
+/// Holds no tensor while it records, because autograd adds in place only if nothing else holds one.
 class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
  public:
-  /// Lets the operators read the memory of `t`, which outlives a step. Also after the recording.
+  /// Lets the operators read the memory of `t`, which outlives a step. It may be called also after
+  /// the recording.
   void allow(const at::Tensor& t) {
     if (!t.defined() || !t.has_storage()) return;
     Slot& slot = slots_[slot_of(t)];
@@ -55,7 +55,7 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
       else if (!call.is_view) replay(call);
     }
   }
-  /// The memory in which a replay leaves a tensor that the recorded step made.
+  /// Returns the memory in which a replay leaves a tensor that the recorded step made.
   at::Tensor replayed(const at::Tensor& recorded) {
     c10::InferenceMode no_autograd;
     return made(value_of(recorded));
@@ -134,7 +134,8 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
     for (const c10::IValue& element : list)
       if (holds) f(element.isTensor() ? element.toTensor() : at::Tensor());
   }
-  /// True for `item` (or what it consists of), `equal` and others that give the host a number.
+  /// Returns true for `item` (or what it consists of), `equal` and others that give the host a
+  /// number.
   static bool reads_on_host(const bridge::OperatorCall& call) {
     const auto results = call.results();
     return !results.empty() && std::none_of(results.begin(), results.end(), [](const auto& value) {

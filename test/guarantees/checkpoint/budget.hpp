@@ -1,5 +1,5 @@
 #pragma once
-// A chain of units, and plans for it.
+// Defines a chain of units, and plans for it.
 #include "guarantees/work.hpp"
 
 namespace guarantees::budget {
@@ -9,7 +9,7 @@ using ikebana::detail::smallest_budget;
 using enum ikebana::detail::Choice;
 using Word = Checkpoint<Budget<>>;
 
-/// Units with a product, and more tensors that backward needs behind it.
+/// Makes units with a product, followed by more tensors that backward needs.
 inline Bench chain(std::size_t n) {
   std::vector<Work> works;
   for (std::size_t i = 0; i < n; ++i)

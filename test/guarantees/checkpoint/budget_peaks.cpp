@@ -38,8 +38,8 @@ TEST_CASE("budget: over twenty budgets no planned step exceeds its own, and peak
   }
 }
 
-/// Budgets from the smallest to that in which all is kept: the largest predicted over measured
-/// peak.
+/// Returns the largest predicted peak over the measured one, for budgets from the smallest to the
+/// one in which all is kept.
 template <class... Policies>
 double sweep(Kind kind, std::int64_t rows_of_each) {
   auto model = seeded([&] { return Zoo(kind); });
@@ -68,7 +68,7 @@ TEST_CASE("budget: it is kept with units run twice, in units, under autocast, ac
   CHECK(sweep<Precision<BF16>>(Kind::Twice, 1024) < 1.1);
 }
 
-/// The smallest budget that a refusal names.
+/// Returns the smallest budget that a refusal names.
 std::int64_t least_of(const std::string& text) {
   const std::string least = "needs at least ";
   REQUIRE(test::contains(text, least));
@@ -132,18 +132,18 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
     trainer.step(input);
     CHECK(counter.peak() <= low + KiB(1));
   };
-  step();  // by a plan made from bytes alone; it measures times
+  step();  // a step by a plan made from bytes alone, which measures times
   REQUIRE(mechanism.planned().is_dry);
   CHECK(mechanism.planned().has_times);
   const Plan first = mechanism.planned().plan;
-  for (int i = 0; i < 2; ++i) step();  // by the plan that is fastest by these times
+  for (int i = 0; i < 2; ++i) step();  // steps by the plan that is fastest by these times
   const auto& planned = mechanism.planned();
   CHECK(planned.seconds.size() == 2);
   CHECK(planned.predicted.time > 0);
   CHECK(planned.predicted.time <= ikebana::detail::predict(planned.planned, first).time);
   const auto& units = planned.costs.units;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    CHECK(units[i].time == units[i % 2].time);  // those that do the same
+    CHECK(units[i].time == units[i % 2].time);  // the units that do the same
     CHECK(units[i].time_selective <= units[i].time);
   }
   CHECK(units[1].time > 5 * units[0].time);
@@ -270,7 +270,8 @@ TEST_CASE("budget: activations alone are limited by ActivationBudget") {
   const auto one = static_cast<std::int64_t>(input.nbytes());
   for (int i = 0; i < 2; ++i) trainer.step(input);
   CHECK((mechanism.planned().plan == Plan(8, Keep)));
-  CHECK(smallest_budget(mechanism.planned().planned) == 2 * one);  // of the first and last unit
+  CHECK(smallest_budget(mechanism.planned().planned) == 2 * one);  // the costs of the first and
+                                                                   // last unit
   CHECK(mechanism.planned().inputs == 8 * one);
   std::int64_t time = 0;
   for (const std::int64_t bytes : {40 * one, 20 * one, 8 * one, 4 * one, 2 * one}) {

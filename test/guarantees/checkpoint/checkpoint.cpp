@@ -1,5 +1,5 @@
-// A checkpoint policy changes no bit of a loss, a gradient, a buffer, or the random numbers drawn
-// after it.
+// Tests that a checkpoint policy changes no bit of a loss, a gradient, a buffer, or the random
+// numbers drawn after it.
 #include "test.hpp"
 
 #include "guarantees/zoo.hpp"

@@ -1,6 +1,6 @@
-// Parameters in every form in which a unit may hold them, and gradients that a unit defines itself:
-// under every precision and every checkpoint, gradients equal those of a loop by hand, recomputing
-// changes no bit, and a saved state continues to the bit.
+// Tests parameters in every form in which a unit may hold them, and gradients that a unit defines
+// itself. Under every precision and every checkpoint, gradients equal the gradients of a loop by
+// hand, recomputing changes no bit, and a saved state continues to the bit.
 #include "test.hpp"
 
 #include <torch/library.h>
@@ -32,8 +32,8 @@ struct Gate : torch::autograd::Function<Gate> {
   }
 };
 
-// An operator in LibTorch's dispatcher whose derivative is registered beside its kernel, and one
-// that is made of LibTorch's own.
+// Calls an operator in LibTorch's dispatcher whose derivative is registered beside its kernel, and
+// one that is made of LibTorch's own.
 inline at::Tensor squash(const at::Tensor& x, const at::Tensor& w) {
   return at::tanh(x * w.to(x.scalar_type()));
 }
@@ -200,7 +200,8 @@ void append(Trace& trace, const StateDict& state) {
   for (const auto& [name, t] : state) trace.push_back(t);
 }
 
-/// Losses, gradients and states; `resumed`: another trainer goes on from a state after each step.
+/// Returns losses, gradients and states. `resumed`: another trainer continues from a state after
+/// each step.
 template <class Word, class Number>
 Trace trained_as(Form form, bool resumed = false) {
   const auto data = batches();

@@ -34,7 +34,7 @@ UnitCosts some_unit(Draw& draw, std::int64_t scale = 1) {
   unit.time_rest = number(0, 30);
   return unit;
 }
-/// A chain of `n` units of so many kinds, of which each keeps its input.
+/// Returns a chain of `n` units of so many kinds, of which each keeps its input.
 Costs chain(Draw& draw, std::size_t n, std::size_t kinds, std::int64_t scale = 1) {
   std::vector<UnitCosts> of_kind;
   for (std::size_t i = 0; i < kinds; ++i) of_kind.push_back(some_unit(draw, scale));

@@ -6,7 +6,7 @@
 
 namespace guarantees::recompute {
 
-/// One step; returns the error's text and the trace.
+/// Makes one step. Returns the error's text and the trace.
 template <class Word>
 std::pair<std::string, Trace> one_step(const WorkImpl::Body& body, const BenchImpl::After& after,
                                        bool nested) {

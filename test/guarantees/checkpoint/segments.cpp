@@ -26,7 +26,7 @@ std::vector<int> twice_where(std::size_t n, auto chosen) {
   return counts;
 }
 
-/// The peak bytes of a step above those before it, in tensors of `bytes`.
+/// Returns the peak bytes of a step above the bytes before it, in tensors of `bytes`.
 template <class Word>
 double peak_of(std::size_t units, Word word = {}) {
   constexpr std::int64_t bytes = 1 << 16;

@@ -22,7 +22,7 @@ Counts operators_of(Kind kind, Word word = {}) {
   return counting.seen;
 }
 
-/// Losses and parameters of three steps of a model of two units that do the same.
+/// Returns losses and parameters of three steps of a model of two units that do the same.
 Trace trained_by(auto word, const Body& body, const BenchImpl::After& after = no_after) {
   using Word = decltype(word);
   Trainer<Bench, SGD, Word> trainer(bench({Work(body), Work(body)}, after), SGD{.lr = 0.05}, word);

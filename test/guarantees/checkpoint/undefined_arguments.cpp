@@ -58,7 +58,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// Batches without a mask, and one with.
+/// Returns batches without a mask, and one with a mask.
 std::vector<Masked> data() {
   std::vector<Masked> all;
   for (const Rows& rows : class_batches(4, 6, 4, 3))
@@ -69,7 +69,7 @@ template <class... Policies>
 Trace by(const Policies&... policies) {
   return trained(Trainer{seeded([] { return Net(); }), AdamW{.lr = 1e-2}, policies...}, data());
 }
-/// The losses alone, of a recipe that stores parameters elsewhere.
+/// Returns only the losses of a recipe that stores parameters elsewhere.
 template <class... Policies>
 std::vector<double> losses(const Policies&... policies) {
   Trainer trainer{seeded([] { return Net(); }), AdamW{.lr = 1e-2}, policies...};

@@ -1,6 +1,6 @@
 #pragma once
-// Units that write into the output of a product, which Checkpoint<Selective> keeps, and units with
-// every operator whose output it keeps.
+// Defines units that write into the output of a product, which Checkpoint<Selective> keeps, and
+// units with every operator whose output it keeps.
 #include <ikebana/modules/attention.hpp>
 
 #include "guarantees/work.hpp"
@@ -93,7 +93,7 @@ inline const Writing writings_with_others[] = {
      }},
 };
 
-/// Attention, a convolution and a recurrent layer, in LibTorch's forms and in ikebana's.
+/// These are attention, a convolution and a recurrent layer, in LibTorch's forms and in ikebana's.
 inline const Writing heavy[] = {
     {"attention",
      [](auto& w, auto x) {
@@ -127,7 +127,7 @@ inline const Writing heavy[] = {
      }},
 };
 
-/// Random numbers.
+/// These draw random numbers.
 inline const Writing drawing[] = {
     {"random numbers from an operator that writes into nothing",
      [](auto& w, auto x) {

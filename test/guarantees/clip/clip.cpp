@@ -63,7 +63,7 @@ struct MixedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Mixed);
 
-/// The largest errors of both parameters after two microbatches, clipped, against doubles.
+/// Returns the largest errors of both parameters after two microbatches, clipped, against doubles.
 std::pair<double, double> errors(bool trains_narrow) {
   const double max_norm = 0.1, lr = 10;
   Rows batch{torch::randn({9}, at::kDouble), {}};

@@ -30,7 +30,7 @@ TORCH_MODULE(Net);
 Net net(bool sparse = false) {
   return seeded([&] { return Net(sparse); });
 }
-/// Rows of which some are equal.
+/// Returns rows of which some are equal.
 std::vector<Rows> data(int n) {
   torch::manual_seed(4);
   std::vector<Rows> all;
@@ -39,7 +39,7 @@ std::vector<Rows> data(int n) {
   return all;
 }
 
-/// The gradients of the mean over all batches, by autograd alone.
+/// Returns the gradients of the mean over all batches, by autograd alone.
 Tensors gradients_of(Net& model, const std::vector<Rows>& batches) {
   at::Tensor sum = at::zeros({}, at::kDouble);
   double count = 0;
@@ -62,7 +62,7 @@ void clip_norm(Tensors& gradients, double max_norm) {
   for (auto& g : gradients) g = g / divisor;
 }
 
-/// Three steps of SGD, each of two microbatches, against the loop that `change` completes.
+/// Compares three steps of SGD, each of two microbatches, with the loop that `change` completes.
 template <class Change, class... Policies>
 void equals_loop(const Change& change, const Policies&... policies) {
   auto model = net(), by_hand = net();

@@ -24,7 +24,7 @@ std::vector<Batch> batches(at::ScalarType type = at::kFloat) {
     all.emplace_back(at::randn({8, 4}).to(type), at::arange(8).remainder(3));
   return all;
 }
-/// A hook that copies what it sees.
+/// Returns a hook that copies what it sees.
 InspectGradients copies_to(Gradients& seen) {
   return {[&seen](const std::string& name, const at::Tensor& gradient) {
     CHECK_FALSE(gradient.requires_grad());
@@ -37,8 +37,8 @@ Tensors tensors_of(const Gradients& all) {
   return tensors;
 }
 
-/// In each step the hook sees PyTorch's `p.grad` of the same weights, up to `bound`; and the states
-/// equal those of the recipe without it.
+/// Checks that in each step the hook sees PyTorch's `p.grad` of the same weights, up to `bound`,
+/// and that the states equal the states of the recipe without it.
 template <class... Policies>
 void shows(double bound, at::ScalarType type, const Policies&... policies) {
   Gradients seen;

@@ -31,7 +31,7 @@ struct Sum {
     return {sum, batch.target.numel()};
   }
 };
-/// The state without what also goes on in a step that is skipped.
+/// Returns the state without what also continues in a step that is skipped.
 template <class T>
 StateDict unmoved(T& trainer) {
   auto state = trainer.state();

@@ -1,5 +1,5 @@
-// SkipSpikes skips what lies above the window, as a loop in double precision says; a step that it
-// skips changes nothing else, and what it remembers continues to the bit.
+// Tests that SkipSpikes skips what lies above the window, as a loop in double precision says, that
+// a step that it skips changes nothing else, and that what it remembers continues to the bit.
 #include <deque>
 
 #include "guarantees/capture/recorded.hpp"
@@ -21,7 +21,7 @@ TORCH_MODULE(Spiky);
 inline Rows batch_of(double loss, double norm) {
   return {at::full({1, 1}, loss), at::tensor({0.6, 0.0, 0.8}).view({1, 3}).to(at::kFloat) * norm};
 }
-/// Losses about 2 and norms about 1, with a spike of either kind now and then.
+/// Returns losses about 2 and norms about 1, sometimes with a spike of either kind.
 inline std::vector<Rows> data(int steps = 40) {
   torch::manual_seed(5);
   std::vector<Rows> all;
@@ -92,7 +92,7 @@ void equals_loop(const Policies&... policies) {
 
 TEST_CASE("spikes: a loss or a norm above the window is skipped, as a loop in double says") {
   equals_loop();
-  equals_loop(ClipGradNorm{.max_norm = 0.5});  // whose norm it takes
+  equals_loop(ClipGradNorm{.max_norm = 0.5});  // takes its norm from ClipGradNorm
   equals_loop(GradNorm{});
   equals_loop(EMA{}, CosineAnnealingLR{.T_max = 100});
 }
@@ -108,7 +108,7 @@ TEST_CASE("spikes: the norm is that of the gradients as policies before it left 
   CHECK(skipped(few, value) == skipped(few));
 }
 
-/// A state without what SkipSpikes and the trainer count, and without the generator.
+/// Returns a state without what SkipSpikes and the trainer count, and without the generator.
 StateDict without_counters(StateDict state) {
   std::erase_if(state, [](const auto& item) {
     return item.first.starts_with("ikebana.trainer.") || item.first.starts_with("ikebana.rng") ||

@@ -45,7 +45,7 @@ Net net() {
 }
 std::vector<Rows> data() { return class_batches(4, 6, 8, 3); }
 
-/// The loop by hand: frozen, then trained by fused AdamW on the others.
+/// Returns the loop by hand: frozen, then trained by fused AdamW on the others.
 Trace by_hand(Net model, const std::function<bool(const std::string&)>& frozen) {
   Tensors trained, first, second, steps;
   for (auto& item : model->named_parameters())

@@ -109,7 +109,8 @@ TEST_CASE("dry step: a budget that is too small changes nothing that a model kee
   CHECK(model->mask.sum().item<double>() == 256 * 257 / 2);
 }
 
-/// Pages that ended children of this process have touched: more after each of them.
+/// Returns the pages that ended children of this process have touched. They are more after each
+/// child.
 long pages_of_children() {
   rusage usage{};
   getrusage(RUSAGE_CHILDREN, &usage);

@@ -1,5 +1,5 @@
 #pragma once
-// Operators of two tensors of 4 x 4, with which writes in place are tried.
+// Defines operators of two tensors of 4 x 4, with which writes in place are tried.
 #include <ATen/ATen.h>
 
 #include <functional>

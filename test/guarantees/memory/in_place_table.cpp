@@ -73,7 +73,8 @@ const std::map<std::string, Write> writes{
     {"none", {false, [](at::Tensor) {}}},
 };
 
-/// The text of what `f` throws, without LibTorch's list of functions, which takes milliseconds.
+/// Returns the text of what `f` throws, without LibTorch's list of functions, which takes
+/// milliseconds.
 template <class F>
 std::string text_of(F&& f) {
   try {
@@ -102,7 +103,7 @@ struct Found {
   int none = 0, throws = 0, needless = 0, silent = 0;
 };
 
-/// One operator, tensor and write: in LibTorch alone, and with a checker.
+/// Checks one operator, tensor and write, in LibTorch alone, and with a checker.
 void check(const Operator& op, const std::string& tensor, const Write& write, Found& effects) {
   Made plain(op);
   const auto right = Made(op).gradients();

@@ -11,7 +11,7 @@ using namespace ikebana;
 
 const GPTConfig config{.layers = 3, .width = 64, .heads = 2, .context = 32};
 
-/// The second step's report, of which the estimate says what it takes.
+/// Compares the second step's report with the estimate.
 template <class... Policies>
 void equals_the_estimate() {
   CAPTURE(ikebana::detail::type_name<std::tuple<Policies...>>());

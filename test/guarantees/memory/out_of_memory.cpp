@@ -33,7 +33,7 @@ std::int64_t peak_with(const std::string& policy, const Config& config, const Ba
   return 0;
 }
 
-/// The peaks that an error says. Returns how many policies it names.
+/// Checks the peaks that an error states. Returns how many policies it names.
 template <class Model, class Config, class Batch>
 std::size_t check_peaks(const Config& config, const Batch& batch, bool is_first,
                         std::int64_t inputs) {

@@ -41,7 +41,7 @@ TEST_CASE("offload moves what each checkpoint keeps, and no more") {
   moves_what_is_kept<Checkpoint<Segments<2>>, Precision<FP16>>();
 }
 
-/// Also where units gather their parameters: from the first step on.
+/// This holds from the first step on, also if units gather their parameters.
 TEST_CASE("offload moves the same where parameters are gathered, in every step") {
   each_kind([](Kind kind) {
     const Moved here = zoo_steps(kind, CountsSaved{});
@@ -51,7 +51,7 @@ TEST_CASE("offload moves the same where parameters are gathered, in every step")
   });
 }
 
-/// Returns the numbers of one step, counted by hand for two units and a head: each has 6 rows in
+/// Returns the numbers of one step, counted by hand for two units and a head. Each has 6 rows in
 /// and out. Only storages of at least 64 bytes count.
 template <class Word>
 OffloadTraffic of_a_chain() {
@@ -117,7 +117,7 @@ TEST_CASE(
   CHECK(parts.last().peak_stored == 2 * wave);  // one microbatch at a time
 }
 
-/// Bytes of all parameters, of a unit, and of the root's own.
+/// The bytes belong to all parameters, to a unit, and to the root itself.
 TEST_CASE("offload counts what of parameters comes, and all gradients") {
   const auto data = [] { return zoo_batches(); };
   const auto net = [] { return zoo(Kind::Twice); };

@@ -1,5 +1,5 @@
-// Offload<Disk>: files without a name, space that is reserved, and pages that are in memory only
-// while they are used.
+// Tests Offload<Disk>: files without a name, space that is reserved, and pages that are in memory
+// only while they are used.
 #include "files.hpp"
 
 #include <ikebana/bridge/operators.hpp>

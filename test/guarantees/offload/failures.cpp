@@ -78,15 +78,15 @@ inline Small small() {
   return seeded([] { return Small(); });
 }
 
-/// Whatever has a trainer's step.
+/// Anything that makes a step as a trainer does.
 struct Step {
   const torch::nn::Module& model;
   std::function<void()> make;
 };
 
 /// `fail(n, step)` makes a step whose n-th call fails, and returns whether one was reached. Each of
-/// two steps is tried until none fails. It is undone, or, where what failed is no part of it, made:
-/// the next step gathers the weights then.
+/// two steps is tried until no call fails. The step is undone, or it is made if the call that
+/// failed is no part of it, and the next step then gathers the weights.
 template <class Fail, class... Policies>
 void leaves_no_trace(const Fail& fail, const Policies&... policies) {
   INFO(ikebana::detail::type_name<Choices<Policies...>>());
@@ -133,7 +133,7 @@ bool operators(int n, const Step& step, std::exception_ptr& error) {
 bool copies(int n, const Step& step, std::exception_ptr& error) {
   return fails_at(/*copies=*/true, n, step, error);
 }
-/// The memory of a tensor.
+/// Returns the memory of a tensor.
 bool allocations(int n, const Step& step, std::exception_ptr& error) {
   const test::FailingAllocator failing;
   bool reached = false;
@@ -206,7 +206,9 @@ class PoisonedMemory : public ikebana::detail::OffloadMemory {
                       at::ScalarType type) override {
     at::Tensor t = at::empty_strided(sizes, strides, type);
     poison(t);
-    if (type == at::kByte) buffers.push_back(t);  // of activations: free between steps
+    if (type == at::kByte)
+      buffers.push_back(t);  // the bytes of activations, which are free
+                             // between steps
     return t;
   }
 };

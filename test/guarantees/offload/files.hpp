@@ -1,5 +1,6 @@
 #pragma once
-// The files of Offload<Disk>: what this process has open in a folder, and what of it is in memory.
+// Looks at the files of Offload<Disk>: what this process has open in a folder, and how much of it
+// is in memory.
 #include "offload.hpp"
 
 #include <sys/stat.h>
@@ -60,10 +61,10 @@ inline bool is_mapped(const at::Tensor& t, const std::vector<Mapping>& all) {
 }
 struct OpenFiles {
   int count = 0;
-  std::int64_t bytes = 0;  // of the disk
+  std::int64_t bytes = 0;  // the bytes of the disk
 };
-/// Files of the folder that this process has open. Each has no name, and as many blocks of the disk
-/// as it is long.
+/// Returns the files of the folder that this process has open. Each has no name, and takes as many
+/// blocks of the disk as it is long.
 inline OpenFiles open_files(const fs::path& of) {
   OpenFiles files;
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {

@@ -71,7 +71,7 @@ struct UsesImpl : torch::nn::Module {
         return at::tanh(y).sin();
     }
   }
-  /// Two backwards within the loss, which keep the graph.
+  /// Runs two backwards within the loss, which keep the graph.
   static at::Tensor slope(const at::Tensor& loss, const at::Tensor& y) {
     const at::Tensor once = torch::autograd::grad({loss}, {y}, {}, /*retain_graph=*/true)[0];
     const at::Tensor twice = torch::autograd::grad({loss}, {y}, {}, /*retain_graph=*/true)[0];

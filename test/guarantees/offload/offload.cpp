@@ -1,4 +1,4 @@
-// Offload changes no bit where copies and master weights are on one type of device, whatever a unit
+// Offload changes no bit if copies and master weights are on one type of device, whatever a unit
 // does, with whichever policies.
 #include "offload.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the tests of Offload: trainings under it, what they moved, and what must move.
+// The tests of Offload share trainings under it, what they moved, and what must move.
 #include "guarantees/zoo.hpp"
 
 #include <filesystem>
@@ -12,7 +12,7 @@ const std::filesystem::path folder = std::filesystem::current_path();  // no mem
 using Activations_ = Offload<CPU, Activations>;
 using Everything = Offload<CPU, Activations, Parameters>;
 
-/// The policy with whichever of its fields it has set so that everything is moved.
+/// Returns the policy with its fields set so that everything is moved.
 template <class Policy>
 Policy moving(std::int64_t min_bytes = 0) {
   Policy policy;
@@ -79,9 +79,9 @@ void each_kind(F&& f) {
   }
 }
 
-/// Moves nothing, and counts each step what Offload<CPU, Activations> must move: every storage, in
-/// each of its versions, of which autograd or a checkpoint keeps a tensor, but for parameters,
-/// buffers and the batch. Both directions are reported as the same.
+/// Moves nothing, and counts in each step what Offload<CPU, Activations> must move. This is every
+/// storage, in each of its versions, of which autograd or a checkpoint keeps a tensor, except for
+/// parameters, buffers and the batch. Both directions are reported with the same numbers.
 struct CountsSaved {
   using axis = ikebana::axis::offload;
 };

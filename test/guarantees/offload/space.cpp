@@ -1,4 +1,4 @@
-// The space that Offload<Disk> takes of a disk: all of it when the trainer is made.
+// Tests the space that Offload<Disk> takes of a disk: all of it when the trainer is made.
 #include "files.hpp"
 
 #include <sys/resource.h>
@@ -12,7 +12,7 @@ using test::message_of;
 
 namespace {
 
-// Tensors that have a file of their own, and others that share one.
+// Makes tensors that have a file of their own, and others that share one.
 torch::nn::Sequential large_and_small() {
   return seeded([] {
     torch::nn::Sequential all;

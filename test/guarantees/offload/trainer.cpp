@@ -134,7 +134,7 @@ struct Here {
     static Here here;
     return here;
   }
-  /// `unit` computes, and so do the root and the unit around it, `enclosing`.
+  /// Notes that `unit` computes, and so do the root and the unit around it, `enclosing`.
   void look(std::int64_t unit, std::int64_t enclosing) {
     std::size_t others = 0;
     for (std::size_t i = 0; i < units.size(); ++i) {

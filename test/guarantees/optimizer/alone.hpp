@@ -12,7 +12,7 @@ template <class Policy>
 constexpr bool is_sparse =
     std::is_same_v<Policy, SparseAdam> || std::is_same_v<Policy, Combined<SparseAdam, Adagrad>>;
 
-/// Hyperparameters with which every term of an update contributes.
+/// Returns hyperparameters with which every term of an update contributes.
 template <class Policy>
 Policy lively() {
   Policy policy{};
@@ -38,7 +38,7 @@ Policy lively() {
   return policy;
 }
 
-/// The lr of a policy; of two optimizers that of the first.
+/// Returns the lr of a policy. For two optimizers it is the lr of the first.
 template <class Policy>
 double& lr_of(Policy& policy) {
   if constexpr (requires { policy.first; }) return policy.first.lr;
@@ -46,7 +46,8 @@ double& lr_of(Policy& policy) {
   else return policy.lr;
 }
 
-/// The gradient of parameter `i` in step `s`; for SparseAdam that of a matrix, in some rows only.
+/// Returns the gradient of parameter `i` in step `s`. For SparseAdam it is the gradient of a
+/// matrix, in some rows only.
 template <class Policy>
 at::Tensor gradient_of(const at::Tensor& p, std::size_t i, int s) {
   at::Tensor gradient = pull(p, i, s);
@@ -79,7 +80,7 @@ class Alone {
     }
     mechanism_.begin(masters);
   }
-  /// The code path of devices whose values the host may not read, on the CPU.
+  /// Takes on the CPU the code path of devices whose values the host may not read.
   void as_elsewhere() { mechanism_.as_elsewhere(); }
   /// One update; a parameter with an undefined gradient is skipped.
   void step(const Tensors& gradients, const at::Tensor& divisor = {},
@@ -101,7 +102,7 @@ class Alone {
     Report report;
     mechanism_.end_step(given, report);
   }
-  /// The gradients of step `s` where `plan` has one, times `scale`.
+  /// Returns the gradients of step `s` that `plan` has, times `scale`.
   Tensors gradients(int s, const Plan& plan = always, double scale = 1) const {
     Tensors all;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
@@ -114,7 +115,7 @@ class Alone {
   }
   /// Undoes a step that threw.
   void abort() { mechanism_.abort(); }
-  /// The parameters and the state of the optimizer: the tensors themselves.
+  /// Returns the tensors of the parameters and of the optimizer's state, without copies.
   StateDict state_view() {
     StateDict dict;
     Archive archive(dict, Archive::Mode::Save);
@@ -147,7 +148,8 @@ class Alone {
   Opened<Policy> mechanism_;
 };
 
-/// All parameters but one have a gradient in the first step, then each in some steps only.
+/// All parameters but one have a gradient in the first step, and then each has one only in some
+/// steps.
 inline bool in_turn(std::size_t i, int s) {
   return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1;
 }

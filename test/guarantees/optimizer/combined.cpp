@@ -42,8 +42,8 @@ struct ByHand {
   }
 };
 
-/// The parameters after a loop with two optimizers, which sets their rates to `factor(step)` times
-/// their lr.
+/// Returns the parameters after a loop with two optimizers, which sets their rates to
+/// `factor(step)` times their lr.
 template <class First, class Rest>
 Tensors by_hand(First first, Rest rest, const ParameterRule& match) {
   Texts model = seeded([] { return Texts(); });
@@ -75,7 +75,7 @@ TEST_CASE("combined optimizers: the bits of a loop with two, by hand") {
   equals_by_hand(Combined<SparseAdam, Adagrad>{.first = {.lr = 0.05}, .rest = {.lr = 0.1}}, table);
   equals_by_hand(Combined<Adagrad, SparseAdam>{.match = named("head.*"), .first = {.lr = 0.1}},
                  named("head.*"));
-  // Three optimizers: an optimizer of Combined may be Combined.
+  // There are three optimizers, because an optimizer of Combined may be Combined.
   Combined<SparseAdam, Combined<Muon, Lion>> three{.first = {.lr = 0.05},
                                                    .rest = {.first = {.lr = 0.02}}};
   Texts model = seeded([] { return Texts(); });

@@ -1,4 +1,4 @@
-// AdamW with 8-bit moments: the code table, the rounding, the memory.
+// Tests AdamW with 8-bit moments: the code table, the rounding, the memory.
 
 #include "test.hpp"
 
@@ -11,7 +11,7 @@ namespace guarantees::eight_bits {
 using ikebana::detail::dynamic_map;
 using ikebana::detail::DynamicMap;
 
-/// The paper's code table, computed independently.
+/// Computes the paper's code table independently.
 std::vector<double> by_hand(bool is_signed) {
   std::vector<double> all = {0, 1};
   for (int e = 0; e < 7; ++e) {
@@ -48,7 +48,7 @@ TEST_CASE("a value gets the code of the nearest of the paper's 256 numbers") {
   }
 }
 
-/// The moments that the 8-bit state holds, in double precision.
+/// Returns the moments that the 8-bit state holds, in double precision.
 at::Tensor read(const StateDict& state, const std::string& slot, std::int64_t block) {
   bool is_signed = slot == "exp_avg";
   auto numbers = by_hand(is_signed);

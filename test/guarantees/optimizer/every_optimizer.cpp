@@ -12,7 +12,7 @@ using All = OptimizersAnd<LibTorchOptimizer<torch::optim::RMSprop>>;
 
 at::Tensor one_number(double value) { return at::full({}, value, at::kFloat); }
 
-/// Gradients that would corrupt everything that they are added to.
+/// Returns gradients that would corrupt everything that they are added to.
 Tensors poisoned(Tensors gradients) {
   for (at::Tensor& g : gradients) {
     at::Tensor numbers = elements_of(g);

@@ -1,5 +1,5 @@
-// Values and schedules of groups, and what they need of the optimizer's state, in saved states: of
-// every optimizer, alone, in Combined and InBackward.
+// Tests values and schedules of groups, and what they need of the optimizer's state, in saved
+// states: of every optimizer, alone, in Combined and InBackward.
 #include "test.hpp"
 
 #include <ikebana/optimizer/libtorch_optimizer.hpp>

@@ -1,4 +1,4 @@
-// Parameter groups with values of their own.
+// Tests parameter groups with values of their own.
 #include "test.hpp"
 
 #include <ikebana/optimizer/libtorch_optimizer.hpp>
@@ -65,7 +65,7 @@ TEST_CASE("group values: they are saved, and loading sets them") {
   });
 }
 
-/// The error of an optimizer with a group that has one value.
+/// Returns the error of an optimizer with a group that has one value.
 template <class Policy>
 std::string refused(const Group& group) {
   Policy policy = lively<Policy>();

@@ -1,5 +1,5 @@
 #pragma once
-// A parameter group with other values than its optimizer, and a schedule of the momentum.
+// Defines a parameter group with other values than its optimizer, and a schedule of the momentum.
 #include "alone.hpp"
 
 namespace guarantees::group_values {
@@ -54,7 +54,7 @@ Policy with_others() {
   return policy;
 }
 
-/// One parameter as in `own`, all others as in `plain`, to the bit.
+/// Checks that one parameter is as in `own`, and all others as in `plain`, to the bit.
 inline void check_apart(const StateDict& grouped, const StateDict& own, const StateDict& plain) {
   for (const auto& [name, tensor] : grouped) {
     if (test::contains(name, "groups.") || name.ends_with(".lr") || name.ends_with("momentum") ||

@@ -9,7 +9,8 @@
 
 namespace guarantees::optimizers {
 
-/// PyTorch's optimizer with each parameter in a group of its own, made by `options(name)`.
+/// Makes PyTorch's optimizer with each parameter in a group of its own, which `options(name)`
+/// makes.
 template <class Optimizer, class Options>
 Optimizer by_pytorch(Shapes& model, Options&& options) {
   std::vector<torch::optim::OptimizerParamGroup> groups;
@@ -23,10 +24,10 @@ Optimizer by_pytorch(Shapes& model, Options&& options) {
 struct Case {
   Plan plan = always;
   bool mixed = false;
-  double sign = 1;  // of what PyTorch minimizes
+  double sign = 1;  // the sign of what PyTorch minimizes
 };
 
-/// Forty steps of both, compared after each.
+/// Compares both after each of forty steps.
 template <class TorchOptimizer, class Policy, class Options>
 void equals_pytorch(Policy policy, Options&& options, Case what = {}) {
   Shapes hand(at::kDouble, what.mixed), model(at::kDouble, what.mixed);
@@ -49,8 +50,8 @@ void equals_pytorch(Policy policy, Options&& options, Case what = {}) {
   }
 }
 
-/// All parameters have a gradient in the first step, then each in some steps only; every parameter
-/// has its own step count.
+/// All parameters have a gradient in the first step, and then each has one only in some steps.
+/// Every parameter has its own step count.
 bool some(std::size_t i, int s) {
   return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1;
 }

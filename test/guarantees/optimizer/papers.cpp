@@ -1,4 +1,4 @@
-// The optimizers equal loops that follow their papers, in double precision.
+// Tests that the optimizers equal loops that follow their papers, in double precision.
 #include "test.hpp"
 
 #include "alone.hpp"
@@ -55,7 +55,7 @@ inline void update(const LAMB& v, Paper& x, const at::Tensor& g) {
   x.p = x.p - x.lr * (norm > 0 && of_change > 0 ? norm / of_change : 1) * change;
 }
 
-/// As PyTorch: each step has the rate and the weight of the average of the step before.
+/// In PyTorch, each step has the rate and the weight of the average of the step before.
 inline void update(const ASGD& v, Paper& x, const at::Tensor& g) {
   at::Tensor &average = x.of("ax"), &eta = x.of("eta", {});
   const double now = x.t == 1 ? x.lr : eta.item<double>();
@@ -65,7 +65,7 @@ inline void update(const ASGD& v, Paper& x, const at::Tensor& g) {
   eta = at::full({}, x.lr / std::pow(1 + v.lambd * x.lr * x.t, v.alpha), at::kDouble);
 }
 
-/// Algorithm 5 of the paper, with PyTorch's weight decay and lower bounds.
+/// Computes algorithm 5 of the paper, with PyTorch's weight decay and lower bounds.
 inline void update(const Adafactor& v, Paper& x, const at::Tensor& g) {
   double weight = std::pow(x.t, v.beta2_decay), eps = v.eps.first.value_or(0x1p-52);
   double alpha = std::max(v.eps.second, x.size()) * std::min(x.lr, 1 / std::sqrt(x.t));
@@ -132,7 +132,7 @@ bool maximizes(const Policy& policy) {
   else return false;
 }
 
-/// The learning rate and weight decay of a parameter: of its group, or of the policy.
+/// Finds the learning rate and weight decay of a parameter: its group's, or the policy's.
 template <class Values>
 void numbers(const Values& v, const std::string& name, double factor, Paper& x) {
   x.lr = v.lr * factor;

@@ -24,7 +24,7 @@ TORCH_MODULE(Table);
 Table table(bool sparse, std::int64_t n = 12) {
   return seeded([&] { return Table(sparse, n); });
 }
-/// Symbols, some of them twice.
+/// Returns symbols, some of them twice.
 std::vector<Rows> batches(int steps, std::int64_t n = 12) {
   torch::manual_seed(8);
   std::vector<Rows> all;

@@ -1,4 +1,4 @@
-// The state of optimizers in memory of its own, of which an update uses a window at a time.
+// Tests the state of optimizers in memory of its own, of which an update uses a window at a time.
 #include "test.hpp"
 
 #include <ikebana/optimizer/libtorch_optimizer.hpp>
@@ -14,7 +14,8 @@ namespace guarantees::state_storage {
 using test::Apart;
 using All = OptimizersAnd<>;
 
-/// Bytes: all state at once, each parameter by itself, some of them, all of them in one window.
+/// These bytes stand for all state at once, each parameter by itself, some of them, and all of them
+/// in one window.
 constexpr std::int64_t windows[] = {0, 1, 150, 1 << 20};
 
 at::Tensor flag(double value) { return at::full({}, value, at::kFloat); }
@@ -33,7 +34,8 @@ struct Stored {
   void restore(const StateDict& saved) {
     storage.with_all([&] { return alone.restore(saved), 0; });
   }
-  /// The state of each parameter that has a gradient, by its memory, with the parameter's index.
+  /// Returns the state of each parameter that has a gradient, by its memory, with the parameter's
+  /// index.
   std::map<Apart::Address, std::size_t> used(const Tensors& gradients) {
     std::map<Apart::Address, std::size_t> all;
     for (const auto& [name, tensor] : alone.state_view())

@@ -8,7 +8,7 @@ struct Opened : Mechanism<Policy> {
   using Mechanism<Policy>::Mechanism;
   void set_in_parts(bool in_parts) { this->in_parts_ = in_parts; }
 };
-/// A matrix, images with their channels beside each other, and a vector of one part.
+/// Returns a matrix, images with their channels beside each other, and a vector of one part.
 Tensors parameters() {
   torch::manual_seed(1);
   const at::Tensor images = at::randn({64, 64, 8, 9}).contiguous(at::MemoryFormat::ChannelsLast);

@@ -19,7 +19,7 @@ Language low_model() {
   return m;
 }
 
-/// The equivalent loop: FP32 scratch memory, one fused call per parameter, one rounding.
+/// Makes the equivalent loop: FP32 scratch memory, one fused call per parameter, one rounding.
 Trace by_hand(const std::vector<Rows>& data, std::int64_t parts) {
   Language net = low_model();
   // Master weights are numbered unit by unit: the root's own, then the layers'.

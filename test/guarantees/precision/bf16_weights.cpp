@@ -111,7 +111,7 @@ Trace by_hand(Model model, const std::vector<Rows>& data, std::int64_t parts, bo
   return trace;
 }
 
-/// The trace with the master weights' values in the place of the gathered parameters'.
+/// Returns the trace with the master weights' values in the place of the gathered parameters'.
 template <class Work, class... Words>
 Trace by_recipe() {
   auto model = Work::model();

@@ -1,5 +1,5 @@
-// Linear layers in FP8: products against an emulation in double precision; recomputing, stopping
-// and evaluating change nothing.
+// Tests linear layers in FP8. Products are compared with an emulation in double precision, and
+// recomputing, stopping and evaluating change nothing.
 #include "test.hpp"
 
 #include <ATen/autocast_mode.h>

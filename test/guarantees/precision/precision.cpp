@@ -89,7 +89,7 @@ at::Tensor by_autocast_to_half(auto&& loss) {
   return loss();
 }
 
-/// The loss scale and all parameters, compared after every step, with overflows in between.
+/// Compares the loss scale and all parameters after every step, with overflows in between.
 template <class... Clip>
 void follows_the_scaler(Clip... clip) {
   constexpr bool clips = sizeof...(Clip) > 0;
@@ -130,7 +130,7 @@ void follows_the_scaler(Clip... clip) {
   CHECK(trainer.steps() == 24);
 }
 
-/// Against clip_grad_norm_ and PyTorch's own optimizer, in double precision.
+/// Compares with clip_grad_norm_ and PyTorch's own optimizer, in double precision.
 template <class Optimizer, class TorchOptimizer, class Options>
 void clips_like_pytorch(Optimizer policy, Options options, double max_norm) {
   auto in_double = [] {

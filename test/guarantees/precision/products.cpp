@@ -1,4 +1,5 @@
-// Products of 16 bits in FP32: which kernels compute, what they give, and what autograd keeps.
+// Tests products of 16 bits in FP32: which kernels compute, what they give, and what autograd
+// keeps.
 #include <ikebana/modules/attention.hpp>
 
 #include "guarantees/recipes/hand.hpp"
@@ -104,7 +105,7 @@ const std::vector<Product>& all_products() {
   return all;
 }
 
-/// The result and the gradients for `gradient` of the arguments.
+/// Returns the result and the gradients for `gradient` of the arguments.
 Tensors results(const Function& f, Tensors given, const at::Tensor& gradient) {
   for (at::Tensor& t : given) t = t.detach().requires_grad_();
   const at::Tensor y = f(given);
@@ -165,7 +166,7 @@ TEST_CASE("products in FP32: what an operator writes to is written in 16 bits") 
   at::Tensor sum = c[0].clone();
   at::addmm_out(sum, sum, a[0], b[0], 0.5);  // reads what it writes
   CHECK(test::same_bits(sum, at::addmm(wide(c[0]), wide(a[0]), wide(b[0]), 0.5).to(at::kBFloat16)));
-  CHECK_THROWS_AS(at::mm(a[0], wide(b[0])), c10::Error);  // of two dtypes, as without the scope
+  CHECK_THROWS_AS(at::mm(a[0], wide(b[0])), c10::Error);  // it has two dtypes, as without the scope
   CHECK_THROWS_AS(at::mm(a[0], a[0]), c10::Error);
 }
 
@@ -296,7 +297,8 @@ TEST_CASE("products in FP32: evaluation and prediction take the way, and describ
     CHECK(counts_of([&] { trainer.step(data[0]); }).wide > 0);
   }
   const at::Tensor x = at::ones({4, 4}, at::kBFloat16);
-  const Counts other = counts_of([&] { at::mm(x, x); });  // of other code of the process
+  const Counts other = counts_of([&] { at::mm(x, x); });  // the product belongs to other code of
+                                                          // the process
   CHECK(other.asked == 1);
   CHECK(other.wide + other.wide_alone == 0);
 }

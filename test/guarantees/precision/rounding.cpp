@@ -1,4 +1,5 @@
-// Stochastic rounding of FP32 to BF16: unbiased, to one of the two neighbours, same on any device.
+// Tests stochastic rounding of FP32 to BF16. It is unbiased, to one of the two neighbours, and the
+// same on any device.
 #include "test.hpp"
 
 #include "bf16_numbers.hpp"
@@ -24,11 +25,11 @@ at::Tensor by_operators(const at::Tensor& exact, std::int64_t round, std::size_t
   ikebana::detail::RoundByOperators(scratch(), scratch())(to, exact, numbers, key.tensor, first);
   return to;
 }
-/// Every BF16 value, including infinities and NaN.
+/// Returns every BF16 value, including infinities and NaN.
 at::Tensor all_of_bf16() {
   return at::arange(-32768, 32768, at::kInt).to(at::kShort).view(at::kBFloat16);
 }
-/// Numbers of all magnitudes, few of which are BF16 values.
+/// Returns numbers of all magnitudes, few of which are BF16 values.
 at::Tensor numbers(std::int64_t n) {
   torch::manual_seed(1);
   return torch::randn({n}) * torch::exp2(torch::randint(-40, 40, {n}).to(at::kFloat));

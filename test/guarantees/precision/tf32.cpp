@@ -18,7 +18,7 @@ struct Former {
   Permissions before = permissions();
   ~Former() { permit(before); }
 };
-/// Attached as on an NVIDIA GPU; no operator runs there.
+/// Attaches the mechanism as on an NVIDIA GPU. No operator runs there.
 Mechanism<Precision<TF32>> on_gpu() {
   Mechanism<Precision<TF32>> mechanism{Precision<TF32>{}};
   torch::nn::Linear model(1, 1);

@@ -1,6 +1,6 @@
 #pragma once
-// The reference: the loop that an engineer writes by hand with the same operators, compared to the
-// bit.
+// Defines the reference: the loop that an engineer writes by hand with the same operators, compared
+// to the bit.
 #include "guarantees/guarantees.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -79,7 +79,8 @@ class FusedAdamW {
   std::array<Group, 2> groups_;
 };
 
-/// max(1, norm / max_norm), of gradients that are still to be divided by `scale`; and the norm.
+/// Returns max(1, norm / max_norm) of gradients that are still to be divided by `scale`, and the
+/// norm.
 inline std::pair<at::Tensor, at::Tensor> clipping(const Tensors& gradients, const at::Tensor& scale,
                                                   double max_norm) {
   auto norms = at::stack(at::_foreach_norm(gradients, 2));

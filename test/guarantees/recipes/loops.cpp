@@ -1,5 +1,5 @@
-// A recipe equals the loop written by hand: with one trainer or two, with all policies or none, and
-// when a state is saved and another trainer continues from it.
+// Tests that a recipe equals the loop written by hand: with one trainer or two, with all policies
+// or none, and when a state is saved and another trainer continues from it.
 #include "test.hpp"
 
 #include "nets.hpp"
@@ -8,7 +8,7 @@ namespace guarantees::loops {
 
 using Words = Choices<Checkpoint<Off>, Checkpoint<Full>>;
 
-/// One hand-written step on a sum over `count` items.
+/// Makes one hand-written step on a sum over `count` items.
 void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Tensor sum,
                   double count) {
   sum.div(count).backward();
@@ -16,8 +16,8 @@ void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Ten
   model.zero_grad();
 }
 
-/// All steps without a break; or k steps, a state, and the others in another trainer.
-/// Returns the loss of every step from the k-th on, and the state after the last.
+/// Makes all steps without a break, or k steps, a state, and the others in another trainer. Returns
+/// the loss of every step from the k-th on, and the state after the last.
 template <class Trainer, class Data>
 Trace steps_from(std::size_t k, Trainer& trainer, const Data& data) {
   Trace trace;

@@ -86,7 +86,7 @@ std::vector<Batch> batches(const Case& model, std::initializer_list<std::int64_t
   for (std::int64_t n : rows) all.push_back(model.batch(n));
   return all;
 }
-/// In double precision; integers stay integers.
+/// Converts to double precision. Integers stay integers.
 Any wide(Any model) {
   model->to(at::kDouble);
   return model;
@@ -172,7 +172,7 @@ TEST_CASE("models of the examples train all of their parameters, and are evaluat
   }
 }
 
-/// Numbers of parameters.
+/// Returns the number of parameters.
 template <class Model>
 std::int64_t size_of(Model model) {
   std::int64_t all = 0;
@@ -187,7 +187,7 @@ TEST_CASE("models of the examples have as many parameters as those that they are
   MixerConfig mixer{.image = 224, .patch = 16, .classes = 1000, .layers = 1, .width = 768};
   mixer.tokens_width = 384, mixer.channels_width = 3072;
   CHECK(size_of(Mixer(mixer)) == 59'880'472 - 11 * 4'876'612);
-  // With projections, and with three channels in and two classes out.
+  // They have projections, three channels in, and two classes out.
   CHECK(size_of(ResNet(ResNetConfig{})) == 272'474);
   CHECK(size_of(ResNet(ResNetConfig{.blocks = 2, .stages = 4, .width = 64})) == 11'173'962);
   CHECK(size_of(UNet(UNetConfig{.width = 64, .depth = 4})) == 31'037'698);

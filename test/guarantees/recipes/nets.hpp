@@ -1,5 +1,5 @@
 #pragma once
-// The models of the loops: two players of a GAN, a recurrent model, a language model.
+// Defines the models of the loops: two players of a GAN, a recurrent model, a language model.
 #include "hand.hpp"
 
 namespace guarantees {
@@ -37,7 +37,7 @@ inline at::Tensor judges(at::Tensor real, at::Tensor fake) {
 }
 inline at::Tensor fools(at::Tensor fake) { return at::softplus(-fake).sum(); }
 
-/// Gradient penalty between real and fake rows.
+/// Computes the gradient penalty between real and fake rows.
 template <class Critic>
 at::Tensor critic_loss(Critic&& critic, const Play& rows) {
   auto between = (rows.real * 0.3 + rows.noise.narrow(1, 0, 2) * 0.7).requires_grad_();
@@ -122,7 +122,8 @@ inline std::vector<Rows> texts(int steps) {
 
 constexpr double max_norm = 4.5;
 
-/// All policies at once, or none: losses, parameters and the next random numbers.
+/// Trains with all policies at once, or none. Returns losses, parameters and the next random
+/// numbers.
 inline Tensors language_by_hand(Language model, bool full, std::vector<double>& norms) {
   hand::Products products(full ? at::kBFloat16 : at::kFloat);
   hand::FusedAdamW optimizer(*model, 1e-2, full);

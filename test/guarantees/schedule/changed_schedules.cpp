@@ -1,5 +1,5 @@
-// Values of schedules that change between steps, the momentum that they cycle, and schedules of
-// parameter groups.
+// Tests values of schedules that change between steps, the momentum that they cycle, and schedules
+// of parameter groups.
 #include "guarantees/guarantees.hpp"
 
 namespace guarantees::changed {

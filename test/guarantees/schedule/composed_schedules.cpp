@@ -1,4 +1,5 @@
-// Schedules within others, schedules by epoch, and errors of steps: in trainers, saved and undone.
+// Tests schedules within others, schedules by epoch, and errors of steps: in trainers, saved and
+// undone.
 #include <functional>
 
 #include "guarantees/guarantees.hpp"

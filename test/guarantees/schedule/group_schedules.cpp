@@ -1,4 +1,4 @@
-// Schedules of parameter groups, and schedules of the momentum.
+// Tests schedules of parameter groups, and schedules of the momentum.
 #include "test.hpp"
 
 #include <thread>
@@ -102,7 +102,7 @@ TEST_CASE("group schedules: a schedule that makes an impossible momentum is refu
       "makes the first beta 1.5 of 0.9"));
 }
 
-/// The rate of the group in each of the next `steps` steps.
+/// Returns the rate of the group in each of the next `steps` steps.
 template <class Trainer>
 std::vector<double> rates(Trainer& trainer, int steps) {
   std::vector<double> all;

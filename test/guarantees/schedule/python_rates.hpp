@@ -1,6 +1,7 @@
 #pragma once
-// The output of python_rates.py, with torch 2.11.0: the rates and momenta that PyTorch's schedules
-// give an SGD with lr 0.1 and momentum 0.9 at these steps. If no momenta are listed, they are 0.9.
+// Contains the output of python_rates.py, with torch 2.11.0: the rates and momenta that PyTorch's
+// schedules give an SGD with lr 0.1 and momentum 0.9 at these steps. If no momenta are listed, they
+// are 0.9.
 #include <vector>
 
 namespace guarantees::python {

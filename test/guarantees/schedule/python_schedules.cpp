@@ -9,7 +9,7 @@ namespace guarantees::python {
 double relative(double mine, double theirs) {
   return mine == theirs ? 0 : std::abs(mine - theirs) / std::abs(theirs);
 }
-/// The largest relative difference from the values of PyTorch, of rates and of momenta.
+/// Returns the largest relative difference from the values of PyTorch, of rates and of momenta.
 double apart(const auto& schedule, const Values& of) {
   const Mechanism<std::decay_t<decltype(schedule)>> mechanism(schedule);
   double worst = 0;
@@ -105,7 +105,7 @@ TEST_CASE("schedules: SequentialLR and ChainedScheduler equal PyTorch's") {
             chained_cosine) < 1e-13);
 }
 
-/// The rates or momenta of ten steps, which a warm-up of four precedes.
+/// Returns the rates or momenta of ten steps, which a warm-up of four precedes.
 std::vector<double> after_four(const auto& schedule, bool momenta = false) {
   auto later = schedule;
   later.warmup_steps = 4;

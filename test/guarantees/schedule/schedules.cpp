@@ -45,7 +45,7 @@ TEST_CASE("schedules: WarmupStableDecayLR is continuous where its parts meet, in
 
 using Plateau = Mechanism<ReduceLROnPlateau>;
 
-/// The rates after each of these metrics.
+/// Returns the rates after each of these metrics.
 std::vector<double> rates(Plateau plateau, const std::vector<double>& metrics, double base = 8) {
   std::vector<double> all;
   for (double metric : metrics) plateau.step(metric), all.push_back(plateau.rate(base, 0));
@@ -99,7 +99,7 @@ TEST_CASE("schedules: ReduceLROnPlateau judges a metric below 0 as one above it"
   CHECK(reductions(P{.patience = 0, .threshold = 0.1}, crosses) == 0);
 }
 
-/// The reductions of a loop over epochs by hand, whose losses fall.
+/// Returns the reductions of a loop over epochs by hand, whose losses fall.
 template <class MakeEpoch>
 std::int64_t reductions_by_hand(ReduceLROnPlateau plateau, const MakeEpoch& make) {
   Trainer trainer{seeded([] { return torch::nn::Sequential(torch::nn::Linear(4, 3)); }),
@@ -154,7 +154,7 @@ TEST_CASE("schedules: a warm-up rises to the rate that the plateau has reduced")
 torch::nn::Sequential net() {
   return seeded([] { return torch::nn::Sequential(torch::nn::Linear(4, 3)); });
 }
-/// The rates of the epochs' last steps under `fit`.
+/// Returns the rates of the epochs' last steps under `fit`.
 std::vector<double> fitted(ReduceLROnPlateau plateau, bool validates) {
   auto data = class_batches(2, 6, 4, 3);
   Trainer trainer{net(), CrossEntropyLoss{}, SGD{.lr = 0}, plateau};

@@ -1,5 +1,5 @@
-// A step that runs out of memory, in a program of which this file knows no explanation. Prints the
-// error, and what `explain_peak` says.
+// Makes a step that runs out of memory, in a program of which this file knows no explanation.
+// Prints the error, and what `explain_peak` returns.
 #include <ikebana.hpp>
 #include <ikebana/memory.hpp>
 #include <iostream>

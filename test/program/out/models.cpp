@@ -1,5 +1,5 @@
 // Writes the models of examples/models as programs, each with an input and its output, for
-// models.py: `models FOLDER`. Every model has weights that differ from 0 in its head.
+// models.py. The call is `models FOLDER`. Every model has weights that differ from 0 in its head.
 #include <torch/version.h>
 // Wheels of other versions have no functions of nativert, though some have its headers.
 #if TORCH_VERSION_MINOR >= 9 && TORCH_VERSION_MINOR <= 11

@@ -1,4 +1,4 @@
-// Models and options that export_program refuses, with the operator, the unit and the cure.
+// Tests models and options that export_program refuses, with the operator, the unit and the cure.
 #include <ikebana/program.hpp>
 
 #include "test.hpp"
@@ -29,7 +29,7 @@ auto net(F f) {
 }
 at::Tensor rows(std::int64_t n = 5) { return at::arange(4 * n, at::kFloat).view({n, 4}) / 7; }
 
-/// The message of the error of an export, with rows that may change unless `dynamic` says
+/// Returns the message of the error of an export, with rows that may change unless `dynamic` says
 /// otherwise.
 template <class F>
 std::string refusal(F f, const Dims& dynamic = {{"input", 0, "rows"}}) {

@@ -1,4 +1,5 @@
-// Writes models of examples/tasks as programs, each with its output, for tasks.py: `tasks FOLDER`.
+// Writes models of examples/tasks as programs, each with its output, for tasks.py. The call is
+// `tasks FOLDER`.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -46,7 +47,7 @@ void write(const std::string& name, Model model, const Example& example,
 
 void write_all() {
   const auto ids = [](std::int64_t below) { return at::randint(below, {5, 6}, at::kLong); };
-  // Without labels, which are no input of forward's.
+  // The labels are left out, which are no input of forward.
   const bert::Text text{ids(30), ids(2), ids(8), {}, at::ones({5, 6}, at::kBool)};
   std::vector<ikebana::DynamicDim> rows;
   for (const char* name : {"input_ids", "token_type_ids", "position_ids", "attention_mask"})

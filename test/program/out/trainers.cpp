@@ -1,5 +1,5 @@
-// Trainers are exported as they evaluate: with averages, casts and layouts of their recipes.
-// load_program runs what was written.
+// Tests that trainers are exported as they evaluate: with averages, casts and layouts of their
+// recipes. load_program runs what was written.
 #include <ikebana.hpp>
 #include <ikebana/program.hpp>
 

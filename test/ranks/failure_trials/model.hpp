@@ -1,5 +1,5 @@
 #pragma once
-// The model of the trials of failures, and a policy that does harm at a given call of a hook.
+// Defines the model of the trials of failures, and a policy that makes a given call of a hook fail.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// One rank of a trial: it trains, and comes to the harm that the environment plans. What happens to
-// it is written to a file, which run.py reads.
+// Runs one rank of a trial. It trains until the failure that the environment plans, and writes what
+// happens to it to a file, which run.py reads.
 #include "traced.hpp"
 
 using namespace ikebana;
@@ -7,7 +7,8 @@ using namespace trials;
 
 namespace {
 
-constexpr std::int64_t steps = 6, rows = 12;  // of a batch, of all ranks
+constexpr std::int64_t steps = 6, rows = 12;  // `rows` is the number of rows of a batch, of all
+                                              // ranks
 constexpr std::int64_t traced_save = 4;       // after that many steps; another one was before
 
 template <class How>

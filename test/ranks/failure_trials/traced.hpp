@@ -1,6 +1,6 @@
 #pragma once
-// A rank whose save is stopped before and after each of its system calls, and killed at one of
-// them.
+// Defines a rank whose save is stopped before and after each of its system calls, and killed at one
+// of them.
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 
 namespace trials {
 
-/// The process that is traced: its system calls count from the first of these to the second.
+/// Marks the process that is traced. Its system calls count from the first of these to the second.
 inline void begin_traced() {
   if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) std::quick_exit(4);
   std::raise(SIGSTOP);
@@ -22,7 +22,7 @@ class Tracer {
  public:
   Tracer(pid_t pid, std::int64_t call, Log& log) : pid_(pid), call_(call), log_(log) {}
 
-  /// The exit code of the traced process, when it has ended.
+  /// Returns the exit code of the traced process, when it has ended.
   int watch() {
     for (;;) {
       int status = 0;
@@ -68,8 +68,8 @@ class Tracer {
   bool is_counting_ = false;
 };
 
-/// Goes on in a child process, which is traced from its call of `begin_traced`; this one ends as
-/// the child does. Called before there are threads.
+/// Continues in a child process, which is traced from its call of `begin_traced`. This process ends
+/// as the child does. It must be called before there are threads.
 inline void continue_traced(const Plan& plan, std::int64_t rank) {
   const pid_t parent = ::getpid(), pid = ::fork();
   if (pid < 0) std::quick_exit(4);

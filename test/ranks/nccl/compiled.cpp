@@ -1,7 +1,7 @@
-// A program on several CUDA devices, with NCCL. The tests compile and link it, and have no device
-// to run it on.
+// Compiles a program on several CUDA devices, with NCCL. The tests compile and link it, and have no
+// device to run it on.
 #ifndef USE_C10D_NCCL
-#define USE_C10D_NCCL  // CMake defines it where LibTorch has CUDA
+#define USE_C10D_NCCL  // CMake defines it if LibTorch has CUDA
 #endif
 #include <ikebana/shard.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Programs that a test runs, by commands of the shell.
+// Runs programs for a test, by commands of the shell.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,9 +27,9 @@ inline Ended run(const std::string& command) {
   return ended;
 }
 
-/// This program.
+/// Returns the path of this program.
 inline std::filesystem::path own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
-/// test/ranks/started/program.cpp, with a time limit.
+/// Returns the command for test/ranks/started/program.cpp, with a time limit.
 inline std::string program(const std::string& arguments) {
   return "timeout 60 '" + (own_path().parent_path() / "rank_program").string() + "' " + arguments;
 }
@@ -40,7 +40,7 @@ inline int count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// mpirun of Open MPI on this host, which needs no ssh then.
+/// Returns the command for Open MPI's mpirun on this host, which needs no ssh then.
 inline std::string mpirun(const std::string& command) {
   const std::string root = geteuid() == 0 ? " --allow-run-as-root" : "";
   return "timeout 60 mpirun --oversubscribe --mca plm isolated" + root + " -np 2 " + command;

@@ -1,4 +1,4 @@
-// A program that `launch` runs as ranks, without LibTorch: program SCENARIO RANKS.
+// Is run by `launch` as ranks, without LibTorch: program SCENARIO RANKS.
 #include <signal.h>
 #include <unistd.h>
 
@@ -21,13 +21,13 @@ std::string variable(const char* name) {
   return value ? value : "-";
 }
 
-/// One write, so that the lines of several ranks do not mix.
+/// Writes a line at once, so that the lines of several ranks do not mix.
 void say(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
-/// The descriptors that are open, without the one that lists them.
+/// Returns the descriptors that are open, without the one that lists them.
 int open_descriptors() {
   int count = -1;
   for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd"))

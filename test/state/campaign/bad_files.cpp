@@ -60,7 +60,7 @@ const ikebana::TensorFile* LoadChecker::load(std::string bytes) {
   if (size < 1 << 16)
     most_memory_ = std::max(most_memory_, watch.peak() - static_cast<std::int64_t>(size));
   if (watch.largest() > max_bytes) fail("asked for " + std::to_string(watch.largest()) + " bytes");
-  // A header of megabytes exists twice: as text and parsed.
+  // A header of megabytes exists twice, as text and parsed.
   if (size < 1 << 16 && watch.peak() > max_bytes)
     fail("had " + std::to_string(watch.peak()) + " bytes");
   if (message_.empty()) return ++loaded_, &found_;
@@ -68,7 +68,8 @@ const ikebana::TensorFile* LoadChecker::load(std::string bytes) {
   return ++rejected_, nullptr;
 }
 
-/// "... at byte 12: `field`: ..." or "... at byte 12: the header: ...", in one line, with a remedy.
+/// Checks that the text is "... at byte 12: `field`: ..." or "... at byte 12: the header: ...", in
+/// one line, with a remedy.
 void LoadChecker::check_message(std::uint64_t size) const {
   const std::string_view text = message_, mark = "at byte ";
   const auto at = text.find(mark);
@@ -100,7 +101,7 @@ void LoadChecker::print(const std::string& more) const {
       more.c_str(), (long long)most_memory_);
 }
 
-/// Every length that is shorter than the file.
+/// Tries every length that is shorter than the file.
 void truncations(std::int64_t count) {
   LoadChecker checker("truncations");
   const std::string& whole = checker.original();

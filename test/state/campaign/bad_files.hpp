@@ -1,5 +1,5 @@
 #pragma once
-// A small saved state with every kind of content, and checks of how damaged copies of it load.
+// Makes a small saved state with every kind of content, and checks how damaged copies of it load.
 #include <ikebana/state/saved_state.hpp>
 #include <string>
 
@@ -7,7 +7,8 @@
 
 namespace campaign {
 
-/// The saved state of a trainer with AdamW's moments, an average, a loss scale and batch norm.
+/// Returns the saved state of a trainer with AdamW's moments, an average, a loss scale and batch
+/// norm.
 std::string saved_trainer();
 
 /// Read-only files in memory; in each case, one has another content.
@@ -35,8 +36,9 @@ class LoadChecker {
  public:
   explicit LoadChecker(std::string name);
 
-  /// The loaded file; null if it was rejected. Throws unless loading gives a state or throws a
-  /// BadFile that names byte and field, and takes at most the file's size and 1 MiB of memory.
+  /// Returns the loaded file, or null if it was rejected. Throws unless loading gives a state or
+  /// throws a BadFile that names byte and field, and takes at most the file's size and 1 MiB of
+  /// memory.
   const ikebana::TensorFile* load(std::string bytes);
   /// Throws unless the file is rejected or loads as exactly the state that was saved.
   void original_or_rejected(std::string bytes, const std::string& what);

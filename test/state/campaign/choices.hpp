@@ -1,5 +1,5 @@
 #pragma once
-// The decisions of a simulation: all combinations one after another, or random ones.
+// Makes the decisions of a simulation: all combinations one after another, or random ones.
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -26,7 +26,7 @@ class Choices {
     constexpr std::uint64_t odds[] = {0, 1, 8, 15, 16};
     if (chance_) odds_ = odds[random_() % 5];
   }
-  /// False after the last case; random cases have no last one.
+  /// Returns false after the last case; random cases have no last one.
   bool next() {
     at_ = 0;
     if (chance_) return true;

@@ -37,7 +37,8 @@ class Crash {
     save_number(disk, next);
     return disk.operations();
   }
-  /// The scenario after a save, with the states that may load. A save that returned is durable.
+  /// Returns the scenario after a save, with the states that may load. A save that returned is
+  /// durable.
   Scenario saved(Scenario scenario, int number, Fault fault, std::int64_t at) {
     static constexpr const char* fault_names[] = {"loss of power", "full disk", "broken disk"};
     scenario.name += "; saving " + std::to_string(number) + ", " +

@@ -1,5 +1,5 @@
 #pragma once
-// A disk in memory that loses what was not synced. Independent of LibTorch.
+// Defines a disk in memory that loses what was not synced. It is independent of LibTorch.
 #include <deque>
 #include <ikebana/posix/files.hpp>
 #include <map>
@@ -32,12 +32,12 @@ class Disk : public ikebana::Files {
   /// Operation `at` from here on has this fault; counting restarts.
   void plan(Fault fault, std::int64_t at) { fault_ = fault, at_ = at, operations_ = 0; }
   std::int64_t operations() const { return operations_; }
-  /// The disk after a power failure: what was durable, and any part of the rest.
+  /// Returns the disk after a power failure: what was durable, and any part of the rest.
   Disk after_loss(Choices& choices) const;
-  /// The disk after only the program was killed: all operations took effect.
+  /// Makes the disk what it is after only the program was killed: all operations took effect.
   void revive() { lost_ = false, plan(Fault::PowerLoss, never); }
 
-  /// Files that are durable from the beginning.
+  /// Adds files that are durable from the beginning.
   void put(const Path& path, std::string bytes);
   void put_link(const Path& from, const Path& to);
   const std::string& bytes(const Path& path) const { return files_.at(now_.at(path)).now; }

@@ -1,4 +1,4 @@
-// One or two changes of a saved state, with no checksum corrected, the header's, or all.
+// Makes one or two changes of a saved state, with no checksum corrected, the header's, or all.
 #include "state/campaign/edits.hpp"
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace campaign {
 namespace {
 
-/// True if the loaded tensor is the one in the document: name, dtype, shape, bytes.
+/// Returns true if the loaded tensor is the one in the document: name, dtype, shape, bytes.
 bool matches(const Document& d, const std::string& name, const at::Tensor& t) {
   for (const Entry& e : d.tensors) {
     if (e.name != name || e.bytes() != t.nbytes() || e.end > d.data.size()) continue;

@@ -14,7 +14,8 @@ std::string_view bytes_of(const Document& d, const Entry& e) {
   return std::string_view(d.data).substr(std::min<std::uint64_t>(e.begin, d.data.size()),
                                          e.bytes());
 }
-/// Two tensors of one size, whose bytes differ; after another change there may be none.
+/// Returns two tensors of one size, whose bytes differ. After another change there may be no such
+/// tensors.
 std::pair<Entry*, Entry*> two_alike(Document& d, Random& random) {
   for (int tries = 0;; ++tries) {
     Entry &a = any_of(d.tensors, random), &b = any_of(d.tensors, random);
@@ -40,7 +41,7 @@ void one_more_dimension(Document& d, Random& random) {
   any_of(d.tensors, random).shape.push_back(1);
 }
 
-/// A shape whose number of bytes is right modulo 2^64.
+/// Returns a shape whose number of bytes is right modulo 2^64.
 std::uint64_t wrapping(const Entry& e) {
   const std::uint64_t width = std::max<std::uint64_t>(4, ikebana::detail::bytes_of_type(e.dtype));
   return (std::uint64_t{1} << 62) / (width / 4) + e.bytes() / width;

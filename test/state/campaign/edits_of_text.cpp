@@ -182,7 +182,7 @@ constexpr std::string_view types[] = {
     "Float4_e2m1fn_x2", "Undefined", "UNKNOWN_SCALAR", "", "os.system"};
 // clang-format on
 
-/// A tensor of bytes whose metadata name a dtype that the format does not know.
+/// Makes a tensor of bytes whose metadata name a dtype that the format does not know.
 void type_in_metadata(Document& d, Random& random) {
   Entry& e = any_of(d.tensors, random);
   const std::int64_t widths[] = {1, 2, 4, 8, 16, 0, static_cast<std::int64_t>(e.bytes())};

@@ -16,7 +16,7 @@ struct Plan {
   unsigned bests;  // bit `step` is set if that step is the best so far
 
   bool is_best(int step) const { return ((bests >> step) & 1) != 0; }
-  /// The best step after `step` steps.
+  /// Returns the best step after `step` steps.
   int best(int step) const {
     while (step > 0 && !is_best(step)) --step;
     return step > 0 ? step : nothing;

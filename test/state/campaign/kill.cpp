@@ -52,7 +52,7 @@ std::string bytes_of(const fs::path& path) {
   file->read(0, bytes.data(), bytes.size());
   return bytes;
 }
-/// The files of the last state and of the best state.
+/// Returns the files of the last state and of the best state.
 std::string end_of(const fs::path& folder) {
   return bytes_of(folder.string() + ".end") + bytes_of(folder / "best.safetensors");
 }

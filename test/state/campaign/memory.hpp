@@ -9,9 +9,10 @@ class MemoryWatch {
  public:
   MemoryWatch();
   ~MemoryWatch();
-  /// The largest single allocation.
+  /// Returns the largest single allocation.
   std::int64_t largest() const;
-  /// The peak above the beginning: that of new plus that of tensors, even if at different times.
+  /// Returns the peak above the beginning: the peak of new plus the peak of tensors, even if they
+  /// occur at different times.
   std::int64_t peak() const;
 };
 

@@ -1,4 +1,4 @@
-// The saved state of a trainer with every kind of content.
+// Makes the saved state of a trainer with every kind of content.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>

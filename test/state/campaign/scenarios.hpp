@@ -1,5 +1,5 @@
 #pragma once
-// Small numbered states, and what may be on a disk before they are saved.
+// Makes small numbered states, and what may be on a disk before they are saved.
 #include <ikebana/state/saved_state.hpp>
 #include <set>
 
@@ -38,7 +38,7 @@ inline bool same_states(const ikebana::StateDict& a, const ikebana::StateDict& b
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
-/// The number of a loaded state. Throws if it is a mix of states.
+/// Returns the number of a loaded state. Throws if it is a mix of states.
 inline int number_of(const ikebana::StateDict& found) {
   const auto step = found.find("step");
   require(step != found.end() && step->second.scalar_type() == at::kLong,

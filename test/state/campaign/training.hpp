@@ -1,5 +1,5 @@
 #pragma once
-// A training with every kind of state, small enough to be killed a thousand times.
+// Defines a training with every kind of state, small enough to be killed a thousand times.
 #include <ikebana.hpp>
 
 #include "state/campaign/quiet.hpp"
@@ -25,7 +25,7 @@ inline std::vector<Rows> validation() {
   return {{at::linspace(-1, 1, 64).view({8, 8}).sin(), at::arange(8) % 3}};
 }
 
-/// Dropout and batch norm, moments, averages, a loss scale, a schedule with a state.
+/// It has dropout and batch norm, moments, averages, a loss scale, and a schedule with a state.
 inline auto trainer() {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));

@@ -14,7 +14,7 @@ using ikebana::detail::HeaderReader;
 using ikebana::detail::Json;
 using ikebana::detail::JsonWriter;
 
-// libFuzzer's default mutation.
+// This is libFuzzer's default mutation.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace {
@@ -27,7 +27,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-/// The offset of the header's checksum; a quote within a name follows a backslash.
+/// Returns the offset of the header's checksum. A quote within a name follows a backslash.
 std::size_t digits_of(const std::string& text) {
   std::size_t mark = text.find(crc_mark);
   while (mark != text.npos && mark > 0 && text[mark - 1] == '\\')
@@ -35,7 +35,7 @@ std::size_t digits_of(const std::string& text) {
   return mark == text.npos ? mark : mark + crc_mark.size();
 }
 
-/// A header's length, the header with its checksum, and bytes for tensors.
+/// Returns a header's length, the header with its checksum, and bytes for tensors.
 std::string with_length(std::string text, const std::string& data) {
   if (const auto digits = digits_of(text); digits != text.npos && digits + 8 <= text.size())
     text.replace(digits, 8, ikebana::detail::hex8(HeaderReader::checksum(text, digits)));

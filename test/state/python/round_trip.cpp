@@ -1,4 +1,4 @@
-// The C++ side of round_trip.py: every dtype that a file can hold, in several shapes and under
+// Runs the C++ side of round_trip.py: every dtype that a file can hold, in several shapes and under
 // unusual names, with bytes that both sides compute.
 #include <torch/torch.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace ikebana;
 
-/// Bytes of many values: numbers, infinities and many NaNs.
+/// Returns bytes of many values: numbers, infinities and many NaNs.
 at::Tensor pattern(std::vector<std::int64_t> sizes, at::ScalarType type, std::size_t seed) {
   at::Tensor t = at::empty(sizes, type);
   auto* bytes = static_cast<unsigned char*>(t.mutable_data_ptr());
@@ -21,7 +21,7 @@ at::Tensor pattern(std::vector<std::int64_t> sizes, at::ScalarType type, std::si
   return t;
 }
 
-/// A tensor of the same elements with another memory layout.
+/// Returns a tensor of the same elements with another memory layout.
 at::Tensor laid_out(const at::Tensor& t, const std::string& how) {
   if (how == "transposed") return at::empty({5, 3}, t.options()).t().copy_(t);
   if (how == "part") return at::empty({3, 9}, t.options()).slice(1, 2, 7).copy_(t);
@@ -99,7 +99,7 @@ int run(const std::string& what, const char* from, const char* to) {
 
 }  // namespace
 
-/// round_trip write|check FILE, round_trip compare|copy FILE FILE
+/// The calls are round_trip write|check FILE and round_trip compare|copy FILE FILE.
 int main(int argc, char** argv) try {
   return argc < 3 ? 2 : run(argv[1], argv[2], argc > 3 ? argv[3] : "");
 } catch (const std::exception& error) {

@@ -8,7 +8,7 @@
 
 namespace ikebana::detail {
 
-/// The kinds of memory, in the order of the table.
+/// Returns the kinds of memory, in the order of the table.
 inline std::vector<std::pair<const char*, std::int64_t>> kinds(const Estimate& e) {
   return {{"parameters", e.parameters},
           {"gathered copies", e.gathered},
@@ -24,7 +24,7 @@ inline std::vector<std::pair<const char*, std::int64_t>> kinds(const Estimate& e
           {"peak", e.peak}};
 }
 
-/// `gathered copies` as `gathered_copies`.
+/// Writes `gathered copies` as `gathered_copies`.
 inline std::string identifier(std::string name) {
   std::replace(name.begin(), name.end(), ' ', '_');
   return name;
@@ -42,7 +42,8 @@ inline std::string unit_row(const std::string& name, const UnitMemory& unit) {
   return "  " + left(name, 34) + unit_columns(unit) + "\n";
 }
 
-/// Units that follow each other and have the same columns share a row, of the bytes of each.
+/// Writes the rows of units. Units that follow each other and have the same columns share a row,
+/// which has the bytes of each.
 inline std::string unit_rows(const std::vector<UnitMemory>& units) {
   std::string rows;
   for (std::size_t begin = 0; begin < units.size();) {

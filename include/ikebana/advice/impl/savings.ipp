@@ -87,7 +87,7 @@ IKEBANA_INLINE std::int64_t Savings::with_fsdp() const {
   return std::max({passes, last, of_update() - stored - without(e_.gradients)});
 }
 
-/// The peak of each phase.
+/// Returns the peak of each phase.
 inline std::string phase_rows(const StepFacts& facts) {
   std::string text;
   for (const Phase phase : {Phase::Data, Phase::Forward, Phase::Backward, Phase::Optimizer})

@@ -38,7 +38,7 @@ IKEBANA_INLINE bool intercept_all() {
   return true;
 }
 
-/// True for an operator that draws, is not composed of others, and is not intercepted yet.
+/// Returns true for an operator that draws, is not composed of others, and is not intercepted yet.
 inline bool draws_itself(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::nondeterministic_seeded) &&
          !op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&

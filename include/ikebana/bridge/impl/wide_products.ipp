@@ -13,7 +13,8 @@ inline bool is_attention(const c10::OperatorHandle& op) {
   return op.operator_name().name.starts_with("aten::_scaled_dot_product");
 }
 
-/// LSTMs of any dtypes, each layer of which is one operator if their input is FP32.
+/// Returns true for LSTMs of any dtypes. Each of their layers is one operator if their input is
+/// FP32.
 inline bool is_lstm(const c10::OperatorHandle& op) {
   return op.operator_name().name == "aten::lstm";
 }
@@ -23,8 +24,8 @@ inline c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
   return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
 }
 
-/// The dtype of 16 bits in which a call on the CPU was requested; no value if it has another dtype,
-/// or several, which LibTorch refuses.
+/// Returns the dtype of 16 bits in which a call on the CPU was requested; no value if it has
+/// another dtype, or several, which LibTorch refuses.
 inline std::optional<at::ScalarType> half_type(const c10::OperatorHandle& op,
                                                c10::ArrayRef<c10::IValue> arguments) {
   std::optional<at::ScalarType> half;
@@ -41,7 +42,7 @@ inline std::optional<at::ScalarType> half_type(const c10::OperatorHandle& op,
   return is_mixed ? std::nullopt : half;
 }
 
-/// True if autograd is to record the call.
+/// Returns true if autograd is to record the call.
 inline bool needs_gradient(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   bool needs = false;
   if (at::GradMode::is_enabled())
@@ -107,10 +108,10 @@ inline void compute_lstm(const c10::OperatorHandle& op, torch::jit::Stack& stack
   converted(op.schema().returns().size(), at::kFloat, type);
 }
 
-/// Called for each operator of `wide_operators` while a scope is open: above autograd, and again in
-/// the place of the kernel (`call_kernel`). Operators in FP32 go on: autocast may call them again
-/// in 16 bits. Calls in 16 bits are computed here, unless autograd or an OperatorScope has to see
-/// them first.
+/// LibTorch calls this for each operator of `wide_operators` while a scope is open: above autograd,
+/// and again in the place of the kernel (`call_kernel`). Operators in FP32 are passed on, because
+/// autocast may call them again in 16 bits. Calls in 16 bits are computed here, unless autograd or
+/// an OperatorScope has to see them first.
 inline void call_products(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                           torch::jit::Stack* stack) {
   const auto type = half_type(op, arguments_of(op, *stack));
@@ -126,8 +127,8 @@ inline void call_products(const c10::OperatorHandle& op, c10::DispatchKeySet key
   op.callBoxed(stack);
 }
 
-/// Registers the kernels once per process, by the first library that needs them, until it ends.
-/// False if another library uses the key.
+/// Registers the kernels once per process. The first library that needs them registers them, and
+/// keeps them until it ends. Returns false if another library uses the key.
 inline bool register_products() {
   auto& dispatcher = c10::Dispatcher::singleton();
   if (dispatcher.findSchema({products_marker, ""})) return true;
@@ -148,8 +149,8 @@ inline bool register_products() {
   return true;
 }
 
-/// True if LibTorch gives convolutions of this dtype to oneDNN: LibTorch decides by the same
-/// question for its products, and the processor, the environment and LibTorch's settings answer it.
+/// Returns true if LibTorch gives convolutions of this dtype to oneDNN. LibTorch decides this for
+/// its products in the same way, by the processor, the environment and LibTorch's settings.
 inline bool onednn_takes(at::ScalarType type) {
   const auto options = at::TensorOptions(at::kCPU).dtype(type);
   const at::Tensor image = at::empty({1, 32, 8, 8}, options),

@@ -1,6 +1,6 @@
 #pragma once
-// The mechanism of Checkpoint<Budget> and Checkpoint<ActivationBudget>: it measures the first step,
-// and the others follow a plan.
+// Defines the mechanism of Checkpoint<Budget> and Checkpoint<ActivationBudget>: it measures the
+// first step, and the others follow a plan.
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget/forward_times.hpp>
 #include <ikebana/checkpoint/budget/measurement.hpp>
@@ -76,9 +76,9 @@ class BudgetMechanism : public CheckpointMechanism {
     return text;
   }
 
-  /// For tests and benchmarks. `planned` is what was measured, the present plan, and what it is
-  /// predicted to need. `force` sets another plan for the steps that follow; an empty one ends
-  /// that.
+  /// Tests and benchmarks call these. `planned` returns what was measured, the present plan, and
+  /// the memory and time that are predicted for it. `force` sets another plan for the steps that
+  /// follow. An empty plan ends that.
   const PlannedBatches& planned() const { return plans_.present(); }
   void force(Plan plan) { forced_ = std::move(plan); }
   /// Predicts the time of a step by this plan from the steps that were made by the present one.
@@ -225,7 +225,8 @@ class BudgetMechanism : public CheckpointMechanism {
   void set_limit() {
     if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(limit() - uncounted_);
   }
-  /// `grows`: bytes of state that the step makes, with which later steps begin.
+  /// Makes one step. `grows` is the number of bytes of state that the step makes, with which later
+  /// steps begin.
   template <class Next>
   Report one_step(Next& next, std::int64_t grows) {
     const EndOfStep end{*this};
@@ -302,8 +303,8 @@ class BudgetMechanism : public CheckpointMechanism {
   bool is_new_microbatch() {
     return std::exchange(microbatch_, *microbatch_of_step_) != *microbatch_of_step_;
   }
-  /// The place in its microbatch of the outermost unit that is called now. Returns `no_limit` if
-  /// the plan has another unit there, and from then on.
+  /// Returns the place in its microbatch of the outermost unit that is called now. Returns
+  /// `no_limit` if the plan has another unit there, and from then on.
   std::size_t next_place(const Unit& unit) {
     if (is_new_microbatch()) units_run_ = 0, frames_.reset();
     const auto& units = plans_.present().planned.units;
@@ -341,15 +342,15 @@ class BudgetMechanism : public CheckpointMechanism {
   std::int64_t level_ = 0;          // bytes in use when the step began
   std::int64_t before_update_ = 0;  // what the step had added when its gradients were complete
   OperatorRule kept_operators_ = matrix_operators;
-  StepSizes sizes_;  // of this step
+  StepSizes sizes_;  // the sizes of this step
 
-  // The state of a step: one of the first two is set while it is made. `times_` may be beside a
-  // plan.
+  // The state of a step. One of the first two is set while the step is made. `times_` may be set
+  // together with a plan.
   std::shared_ptr<Measurement> measurement_;
   const Plan* plan_ = nullptr;
   std::optional<ForwardTimes> times_;
   std::optional<bridge::SharedMemoryLimit> limit_;
-  bool met_limit_ = false;  // what threw may have been the limit
+  bool met_limit_ = false;  // whether the exception may have come from the limit
   const std::size_t* microbatch_of_step_ = nullptr;
   std::size_t microbatch_ = 0, units_run_ = 0;
   bool inside_unit_ = false;

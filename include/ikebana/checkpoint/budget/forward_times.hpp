@@ -15,7 +15,7 @@ class WatchForward : public bridge::OperatorMode {
       : device_(device), needed_(products), since_begin_(device) {}
 
   IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
-  /// The times of the forward, as if they were those of its recompute.
+  /// Returns the times of the forward, as if they were the times of its recompute.
   Recomputed times() const;
 
  private:
@@ -44,8 +44,8 @@ class ForwardTimes {
     WatchForward watch_;
     bridge::OperatorScope<> scope_;
   };
-  /// Replaces the times in `costs`. Returns false if a unit has not run. `kind`: as for
-  /// Measurement::costs.
+  /// Replaces the times in `costs`. Returns false if a unit has not run. `kind` has the same
+  /// meaning as for Measurement::costs.
   template <class Kind>
   bool add_to(Costs& costs, const Kind& kind) const {
     for (const MeasuredUnit& unit : units_)

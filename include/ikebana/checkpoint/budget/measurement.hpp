@@ -24,12 +24,12 @@ class StorageSet {
   }
   void add_all_of(const StorageSet& others);
   bool has(const at::Tensor& t) const;
-  /// The bytes of the storages that are not in `others`.
+  /// Returns the bytes of the storages that are not in `others`.
   std::int64_t bytes_beyond(const StorageSet& others) const;
   std::int64_t bytes() const { return bytes_beyond({}); }
   std::int64_t bytes_of(const c10::StorageImpl* storage) const;
   bool has(const c10::StorageImpl* storage) const;
-  /// True if something besides one tensor keeps one of the storages.
+  /// Returns true if something besides one tensor keeps one of the storages.
   bool any_is_shared() const;
   std::size_t size() const { return all_.size(); }
 
@@ -49,9 +49,9 @@ struct Recomputed {
   std::int64_t keep = 0, selective = 0, selective_unsaved = 0, result = 0;
   std::int64_t time = 0, time_rest = 0;  ///< nanoseconds
   std::int64_t time_watched = 0;         ///< with each operator intercepted
-  std::int64_t time_kept = 0;            ///< of the operators that Selective keeps
+  std::int64_t time_kept = 0;            ///< the time of the operators that Selective keeps
   std::int64_t operators = 0;
-  std::int64_t products = 0;  ///< of those that Selective keeps
+  std::int64_t products = 0;  ///< the number of products that Selective keeps
   StorageSet saved_inputs;    ///< the arguments that autograd saves
   bool keeps_result = false;  ///< autograd, or Selective, keeps its result
 
@@ -67,8 +67,8 @@ struct MeasuredUnit {
   int recomputes = 0;
 
   explicit MeasuredUnit(std::size_t unit);
-  /// `begin`: the level at which the unit's forward began. `input`: what the unit before it
-  /// returned, if nothing else keeps that.
+  /// Adds a recompute. `begin` is the level at which the unit's forward began. `input` is what the
+  /// unit before it returned, if nothing else keeps that.
   void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered,
            const StorageSet& input, bool joins);
   void add_times(const Recomputed& seen);
@@ -113,12 +113,12 @@ void set_times(Costs& all, const std::vector<MeasuredUnit>& units, const Kind& k
 /// unit in several microbatches count as one, with the largest numbers.
 class Measurement {
  public:
-  /// `level`: the bytes in use when the step began.
+  /// `level` is the number of bytes in use when the step began.
   Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level);
 
   void begin_microbatch();
-  /// An outermost unit is called. Returns its place among the units of the microbatch; no value if
-  /// an earlier microbatch called another unit there.
+  /// An outermost unit is called. Returns its place among the units of the microbatch, or no value
+  /// if an earlier microbatch called another unit there.
   template <class... Args>
   std::optional<std::size_t> begin_forward(std::size_t unit, const Args&... args) {
     const std::size_t place = calls_.size();
@@ -153,9 +153,9 @@ class Measurement {
     inputs_.add_all_of(calls_[place].inputs);
     max_inputs_ = std::max(max_inputs_, inputs_.bytes());
   }
-  /// False for a call of an earlier microbatch, whose graph was kept.
+  /// Returns false for a call of an earlier microbatch, whose graph was kept.
   bool is_present(const std::shared_ptr<const std::size_t>& alive) const;
-  /// Its first recompute of a backward begins.
+  /// Notes that its first recompute of a backward begins.
   void begin_recompute(std::size_t place);
   void end_recompute(std::size_t place, const Recomputed& seen);
   /// The last backward has ended.
@@ -168,8 +168,8 @@ class Measurement {
   std::int64_t bytes_now() const { return now(); }
   void close() noexcept { is_open_ = false; }
 
-  /// The costs of all units; bytes are relative to the level when a step begins. `kind(unit)` is
-  /// equal for units that do the same, whose times are then taken together.
+  /// Returns the costs of all units, whose bytes are relative to the level when a step begins.
+  /// `kind(unit)` is equal for units that do the same, whose times are then taken together.
   template <class Kind>
   Costs costs(const Kind& kind) const {
     Costs all;
@@ -185,7 +185,7 @@ class Measurement {
       all.units.back().input = all.units.back().unsaved = 0;
     return all;
   }
-  /// The bytes that Full keeps from forward to backward: the inputs of the units.
+  /// Returns the bytes that Full keeps from forward to backward: the inputs of the units.
   std::int64_t inputs() const { return max_inputs_; }
   bridge::MemoryCounter& counter() { return counter_; }
   c10::Device device() const { return device_; }
@@ -201,25 +201,26 @@ class Measurement {
     std::int64_t begin = 0, gathered = 0;
 
     void join(const at::Tensor& t);
-    /// True if more than these holders keep one of `tensors`.
+    /// Returns true if more than these holders keep one of `tensors`.
     bool is_held(std::size_t holders) const;
   };
   std::int64_t now() const { return counter_.now() - level_; }
-  /// `grown`: bytes of state that a later step has from its beginning.
+  /// Ends the measurement. `grown` is the number of bytes of state that a later step has from its
+  /// beginning.
   void end(std::int64_t grown);
   /// The peak so far belongs to the present moment; a new one begins.
   void enter(Part part, std::size_t place);
   std::int64_t& peak_of(Part part, std::size_t place);
-  /// True in the backward of a microbatch that needs each unit once, the last one first. What a
-  /// unit keeps is then released when the unit before it is recomputed.
+  /// Returns true in the backward of a microbatch that needs each unit once, the last one first.
+  /// What a unit keeps is then released when the unit before it is recomputed.
   bool is_in_order(std::size_t place);
   c10::Device device_;
   bridge::MemoryCounter counter_;
   std::int64_t level_;
   std::vector<MeasuredUnit> units_;
-  std::vector<Call> calls_;  // of this microbatch
-  KnownTensors results_;     // of the last unit
-  StorageSet inputs_;        // of all units of this microbatch
+  std::vector<Call> calls_;  // the calls of this microbatch
+  KnownTensors results_;     // the results of the last unit
+  StorageSet inputs_;        // the inputs of all units of this microbatch
   std::int64_t max_inputs_ = 0;
   std::int64_t else_ = 0, update_ = 0, ignored_ = 0;  // peaks
   Part part_ = Part::Else;

@@ -24,27 +24,28 @@ struct UnitCosts {
   std::int64_t forward_selective = 0;
   std::int64_t after_forward = 0;  ///< peak until the next unit's forward; the last: until backward
   std::int64_t begin = 0;          ///< level when its recompute begins
-  std::int64_t rise = 0;           ///< of a recompute, up to the last tensor that is saved
+  std::int64_t rise = 0;           ///< the rise of memory in a recompute, up to the last tensor
+                                   ///< that is saved
   std::int64_t rise_selective = 0;
-  std::int64_t rise_whole = 0;  ///< of a recompute to the end, gathering included
+  std::int64_t rise_whole = 0;  ///< the rise in a recompute to the end, gathering included
   std::int64_t backward = 0;    ///< peak after its recompute, until the next one
   std::int64_t keep = 0;        ///< kept by Keep, beyond what Full keeps
   std::int64_t selective = 0;   ///< kept by Selective, beyond what Full keeps
   std::int64_t result = 0;      ///< what its forward returns
   std::int64_t input = 0;       ///< bytes that are freed if it is Joined
   std::int64_t unsaved = 0;     ///< bytes of its input that Keep frees: autograd does not save them
-  std::int64_t time = 0;        ///< of a recompute, up to the last tensor that is saved
+  std::int64_t time = 0;        ///< the time of a recompute, up to the last tensor that is saved
   std::int64_t time_selective = 0;
-  std::int64_t time_rest = 0;  ///< of a recompute after that
+  std::int64_t time_rest = 0;  ///< the time of a recompute after that
   /// The operators of a recompute that Selective keeps, up to the last tensor that is saved.
   std::int64_t products = 0;
 
   bool allows(Choice choice) const;
-  /// The bytes that it keeps from its forward to its backward, beyond what Full keeps.
+  /// Returns the bytes that it keeps from its forward to its backward, beyond what Full keeps.
   std::int64_t kept(Choice choice) const;
-  /// The time of its recompute, if it ends its segment.
+  /// Returns the time of its recompute, if it ends its segment.
   std::int64_t recompute(Choice choice) const;
-  /// The peak within its own forward and backward, if it is in no segment with others.
+  /// Returns the peak within its own forward and backward, if it is in no segment with others.
   std::int64_t peak(Choice choice) const;
 };
 
@@ -63,7 +64,7 @@ class Segment {
  public:
   Segment(const Costs& costs, std::size_t first);
   void extend();
-  /// The peak of all moments except `after_forward` of the last unit.
+  /// Returns the peak of all moments except `after_forward` of the last unit.
   std::int64_t peak() const;
   std::int64_t kept() const { return -freed_; }
   std::int64_t time() const { return time_ + unit(last_).time; }
@@ -74,12 +75,14 @@ class Segment {
 
   const Costs* costs_;
   std::size_t last_ = 0;
-  std::int64_t peaks_ = 0;                                             // of forward and backward
-  std::int64_t whole_ = std::numeric_limits<std::int64_t>::min() / 4;  // of recomputes but the last
+  std::int64_t peaks_ = 0;                                             // the peaks of forward and
+                                                                       // backward
+  std::int64_t whole_ = std::numeric_limits<std::int64_t>::min() / 4;  // the peaks of all
+                                                                       // recomputes but the last
   std::int64_t recomputed_ = 0;  // what units before the last hold after their recompute
   std::int64_t freed_ = 0;       // inputs that the segment does not keep
   std::int64_t unsaved_ = 0;     // the part of `freed_` that is freed again after the recompute
-  std::int64_t time_ = 0;        // of units before the last
+  std::int64_t time_ = 0;        // the time of the units before the last
 };
 
 /// The memory and the time that a plan is predicted to need.
@@ -96,8 +99,8 @@ Prediction predict(const Costs& costs, const Plan& plan);
 /// bytes that it computes.
 Costs by_bytes(Costs costs);
 
-/// The costs for a budget of activations alone: only what is kept counts, and Full keeps `full`
-/// bytes of it.
+/// Returns the costs for a budget of activations alone. Only what is kept counts, and Full keeps
+/// `full` bytes of it.
 Costs kept_alone(Costs costs, std::int64_t full);
 
 }  // namespace ikebana::detail

@@ -15,7 +15,7 @@ class PlanBounds {
   PlanBounds() = default;
   PlanBounds(const Costs& costs, std::int64_t budget);
 
-  /// The least time of the units after the first `done`, if these keep `kept` bytes.
+  /// Returns the least time of the units after the first `done`, if these keep `kept` bytes.
   std::int64_t least_time(std::size_t done, std::int64_t kept) const;
 
  private:
@@ -25,8 +25,8 @@ class PlanBounds {
   };
   static constexpr std::size_t max_prices = 24;
 
-  /// The time that the unit adds to a plan. In a segment the unit before it is recomputed to its
-  /// end.
+  /// Returns the time that the unit adds to a plan. In a segment the unit before it is recomputed
+  /// to its end.
   static std::int64_t time(const Costs& costs, std::size_t i, Choice choice);
   template <class F>
   static void each_choice(const Costs& costs, std::size_t i, F&& f) {
@@ -35,11 +35,11 @@ class PlanBounds {
         f(static_cast<double>(costs.units[i].kept(choice)),
           static_cast<double>(time(costs, i, choice)));
   }
-  /// The smallest peak between the first `done` units and the end of the next one, beyond what
-  /// these `done` keep.
+  /// Returns the smallest peak between the first `done` units and the end of the next one, beyond
+  /// what these `done` keep.
   static std::int64_t least_peak(const Costs& costs, std::size_t done);
   static double cheapest(const Costs& costs, std::size_t i, double price);
-  /// The prices at which a unit changes its choice, at most `max_prices` of them.
+  /// Returns the prices at which a unit changes its choice, at most `max_prices` of them.
   static std::vector<double> prices(const Costs& costs);
 
   std::vector<Priced> all_;
@@ -56,8 +56,8 @@ class PlanSearch {
   PlanSearch(const Costs& costs, std::int64_t budget, const PlanBounds& bounds,
              std::int64_t slowest, std::size_t states);
 
-  /// The fastest plan; of equally fast ones the one that keeps least. No value if none is within
-  /// the budget.
+  /// Returns the fastest plan, and of equally fast ones the one that keeps least. Returns no value
+  /// if no plan is within the budget.
   std::optional<Plan> best() const;
 
  private:
@@ -65,7 +65,7 @@ class PlanSearch {
   struct State {
     std::int64_t kept = 0, time = 0;
     std::size_t units = 0, index = 0;  // the state before: how many units it has, and its index
-    Choice choice = Choice::Keep;      // of the first unit that was added
+    Choice choice = Choice::Keep;      // the choice for the first unit that was added
   };
 
   /// One unit, or several in a segment, that follow the units of a plan.
@@ -76,7 +76,7 @@ class PlanSearch {
 
   /// Adds the unit, or the segments that begin with it, to all plans of the `done` before it.
   void extend(std::size_t done);
-  /// The segments of two units and more that begin with `first`.
+  /// Returns the segments of two units and more that begin with `first`.
   std::vector<Addition> segments_from(std::size_t first) const;
   /// Returns false if the plan is too slow. A longer segment is then too slow as well, since no
   /// unit is cheaper than its bound.
@@ -92,14 +92,14 @@ class PlanSearch {
   const PlanBounds& bounds_;
   std::int64_t slowest_;
   std::size_t max_states_;
-  std::vector<std::vector<State>> states_;  // by number of units
+  std::vector<std::vector<State>> states_;  // the states, by the number of units
 };
 
 /// Returns the fastest plan whose peak is within the budget, or no value.
 std::optional<Plan> best_plan(const Costs& costs, std::int64_t budget);
 
-/// The smallest budget within which there is a plan. Bisects: the plan that keeps least shows
-/// whether there is one.
+/// Returns the smallest budget within which there is a plan. Bisects: the plan that keeps least
+/// shows whether there is one.
 std::int64_t smallest_budget(const Costs& costs);
 
 }  // namespace ikebana::detail

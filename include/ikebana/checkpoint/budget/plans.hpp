@@ -1,6 +1,6 @@
 #pragma once
-// The plans of one trainer: the batches for which each holds, the exchange of measurements between
-// ranks, and the choice of the plan of a step.
+// Defines the plans of one trainer: the batches for which each holds, the exchange of measurements
+// between ranks, and the choice of the plan of a step.
 #include <array>
 #include <cstring>
 #include <ikebana/checkpoint/budget/plan.hpp>
@@ -66,7 +66,7 @@ class BatchSizes {
     else if (!raise(sizes)) differ_ = true;
   }
   bool empty() const { return is_empty_; }
-  /// True if no tensor of `other` is larger in any dimension.
+  /// Returns true if no tensor of `other` is larger in any dimension.
   bool cover(const BatchSizes& other) const;
 
  private:
@@ -96,17 +96,19 @@ struct StepSizes {
 /// The measurements for some microbatches, and the plan that was made from them.
 struct PlannedBatches {
   StepSizes sizes;
-  Costs costs;              ///< relative to the bytes in use when a step begins; of this rank
+  Costs costs;              ///< the costs of this rank, relative to the bytes in use when a step
+                            ///< begins
   std::int64_t inputs = 0;  ///< bytes that Full keeps
-  Costs planned;            ///< of all ranks, from which the plan was made
+  Costs planned;            ///< the costs of all ranks, from which the plan was made
   Plan plan;
   bool is_dry = false;  ///< measured without values
-  /// False: times stand for bytes (by_bytes), until a step by the plan has measured them.
+  /// False: the times are computed from bytes (by_bytes), until a step by the plan has measured
+  /// them.
   bool has_times = true;
   bool has_plan = false;
-  std::int64_t budget = 0, level = 0;  ///< for which the plan was made, on this rank
+  std::int64_t budget = 0, level = 0;  ///< the numbers for which the plan was made, on this rank
   Prediction predicted = {};
-  std::vector<double> seconds = {};  ///< of the latest steps by this plan
+  std::vector<double> seconds = {};  ///< the times of the latest steps by this plan
 
   void note_seconds(double one);
   /// Takes costs with measured times, with which the next step makes the plan again.
@@ -128,8 +130,8 @@ class Plans {
  public:
   static constexpr std::size_t max_plans = 16;
 
-  /// Three bits for each plan: it holds for these sizes and this budget; it would hold if it were
-  /// made again; it was measured with exactly these sizes.
+  /// Returns three bits for each plan. They say that it holds for these sizes and this budget, that
+  /// it would hold if it were made again, and that it was measured with exactly these sizes.
   std::uint64_t usable(const StepSizes& sizes, const BudgetNow& now) const;
   /// Chooses a plan, on all ranks the same one, and makes it again if none holds as it is. Returns
   /// false if the batches have to be measured. Throws OutOfMemory if they were measured, and no
@@ -152,13 +154,13 @@ class Plans {
   PlannedBatches& present() { return all_[present_]; }
   const PlannedBatches& present() const { return all_[present_]; }
 
-  /// The costs of these batches if a step begins with `level` bytes in use.
+  /// Returns the costs of these batches if a step begins with `level` bytes in use.
   static Costs costs_at(const PlannedBatches& one, const BudgetNow& now);
 
  private:
   static constexpr std::size_t holds = 0, covers = max_plans, is_exact = 2 * max_plans;
   static std::uint64_t bit(std::size_t plan, std::size_t kind);
-  /// The peak of a plan that was made before, if more or less is in use than then.
+  /// Returns the peak of a plan that was made before, if more or less is in use than then.
   static std::int64_t peak(const PlannedBatches& one, const BudgetNow& now);
   template <class Ranks>
   static bool make(PlannedBatches& one, const BudgetNow& now, const Ranks& ranks) {
@@ -179,7 +181,8 @@ class Plans {
   std::size_t present_ = 0;
 };
 
-/// `Keep 0-3, Selective 4, Full 5, segment 6-8`: units by their place in forward.
+/// Describes a plan as `Keep 0-3, Selective 4, Full 5, segment 6-8`, with units by their place in
+/// forward.
 std::string plan_text(const Plan& plan);
 
 }  // namespace ikebana::detail

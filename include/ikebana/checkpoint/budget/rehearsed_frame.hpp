@@ -13,8 +13,8 @@ class WatchOperators : public bridge::OperatorMode {
   WatchOperators(bridge::MemoryCounter& counter, c10::Device device);
 
   IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
-  /// The last tensor that autograd saves has been computed. Selective keeps nothing of what
-  /// follows.
+  /// Notes that the last tensor that autograd saves has been computed. Selective keeps nothing of
+  /// what follows.
   void filled();
   /// The unit has ended. Reads the bytes first, since the caller releases `results` then.
   void end_bytes(Recomputed& seen, const std::vector<at::Tensor>& saved,
@@ -74,7 +74,7 @@ class RehearsedFrame final : public Frame {
   Recomputed seen_;
   bool is_measured_ = false;
   std::int64_t level_ = 0;
-  std::optional<Stopwatch> watch_time_;  // of the recompute itself
+  std::optional<Stopwatch> watch_time_;  // measures the time of the recompute itself
 };
 
 /// Makes a RehearsedFrame. Returns null if gradients are disabled.

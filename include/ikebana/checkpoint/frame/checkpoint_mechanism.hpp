@@ -1,6 +1,6 @@
 #pragma once
-// The base class of the mechanisms of `Checkpoint`, which runs a unit inside a frame. frame.hpp has
-// the recompute.
+// Defines the base class of the mechanisms of `Checkpoint`, which runs a unit inside a frame.
+// frame.hpp has the recompute.
 #include <ikebana/checkpoint/frame/frame.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/tensors.hpp>

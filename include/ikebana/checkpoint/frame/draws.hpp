@@ -49,7 +49,7 @@ class CompareDraws : public bridge::OperatorMode {
 
   void begin_unit(const bridge::RngAutocastState& state, const std::vector<RandomCall>& draws,
                   const std::string& unit);
-  /// Called if the operator's numbers are kept from forward, and were not drawn.
+  /// Notes that the operator's numbers are kept from forward, and were not drawn.
   void is_kept() { kept_ = true; }
   /// Ends the recompute by AllSaved: at once, or after the operator that is drawing, which may
   /// write to a tensor that autograd has saved, as `rrelu` writes its noise.

@@ -33,8 +33,8 @@ class Slots {
   /// than forward saved.
   void store(int task, std::vector<at::Tensor> tensors, const std::string& unit);
   bool filled(int task);
-  /// The slot's tensor; undefined if this backward has not recomputed yet. Throws BadRecompute if
-  /// the tensor was changed in place after forward, or recompute, saved it.
+  /// Returns the slot's tensor; undefined if this backward has not recomputed yet. Throws
+  /// BadRecompute if the tensor was changed in place after forward, or recompute, saved it.
   at::Tensor get(int task, std::size_t slot, const std::string& unit);
   /// A node released its saved tensor: frees the recomputed one, so that memory falls during the
   /// unit's backward.
@@ -55,7 +55,7 @@ class Slots {
   static std::string text(at::IntArrayRef sizes, at::ScalarType dtype);
 
   std::vector<Signature> signatures_;
-  std::map<int, std::vector<Value>> filled_;  // by graph task
+  std::map<int, std::vector<Value>> filled_;  // the values, by graph task
   std::mutex mutex_;
 };
 
@@ -67,7 +67,7 @@ struct SaveInputs : torch::autograd::Function<SaveInputs> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list);
 
-  /// An empty tensor whose grad_fn keeps `inputs`.
+  /// Returns an empty tensor whose grad_fn keeps `inputs`.
   static at::Tensor save(at::TensorList inputs);
   static std::vector<at::Tensor> load(const at::Tensor& holder);
 };
@@ -110,10 +110,10 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   void add_known(const at::Tensor& t) { known_.add(t); }
   /// Call if no further unit will join the frame.
   void complete() { known_.clear(); }
-  /// True for a result of the last unit that was not changed in place since.
+  /// Returns true for a result of the last unit that was not changed in place since.
   bool is_last_result(const at::Tensor& t) const;
   std::size_t unit_count() const { return units_.size(); }
-  /// True once a backward needed a tensor of this frame: no unit may join it any more.
+  /// Returns true once a backward needed a tensor of this frame: no unit may join it any more.
   bool backward_started() const { return backward_started_; }
 
   IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> make() override;
@@ -129,21 +129,21 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   const std::string& name() const;
 
  private:
-  /// The mode that sees the operators of a unit's forward, in forward; may be null.
+  /// Returns the mode that sees the operators of a unit's forward, in forward, or null.
   IKEBANA_INLINE virtual bridge::OperatorMode* record();
   /// Calls `run` once, in a recompute.
   IKEBANA_INLINE virtual void replay(CompareDraws& draws, Run run);
   IKEBANA_INLINE virtual void forward_ended();
   /// No other backward will recompute.
   IKEBANA_INLINE virtual void clear();
-  /// True if a recompute goes on after it has filled all slots.
+  /// Returns true if a recompute goes on after it has filled all slots.
   IKEBANA_INLINE virtual bool goes_on();
   IKEBANA_INLINE virtual void before_recompute(const std::vector<Tensors>& inputs,
                                                Rehearse rehearse);
   IKEBANA_INLINE virtual void after_recompute();
 
   static constexpr auto undefined =
-      static_cast<std::size_t>(-1);  // of an argument without a tensor
+      static_cast<std::size_t>(-1);  // the index for an argument without a tensor
 
   struct UnitCall {
     std::shared_ptr<const RecomputedUnit> unit;
@@ -160,15 +160,15 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
   at::Tensor unpack(std::size_t slot);
   void recompute(int task);
-  /// Runs the units and returns what autograd saves; no value if the run must be repeated, because
-  /// other random numbers were drawn than in forward. `results`: set by a run to the end.
+  /// Runs the units and returns what autograd saves. Returns no value if the run must be repeated,
+  /// because other random numbers were drawn than in forward. A run to the end sets `results`.
   std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt,
                                         Tensors* results = nullptr);
   void run_units(const std::vector<Tensors>& inputs, FillSlots& fill, Tensors* last_results);
 
   c10::Device device_;
   std::vector<UnitCall> units_;
-  std::string joined_names_;      // of several units
+  std::string joined_names_;      // the names of several units
   KnownTensors known_;            // inputs and results, in the order in which recompute has them
   std::size_t last_results_ = 0;  // index in known_ of the first result of the last unit
   Slots slots_;

@@ -11,7 +11,7 @@ class KnownTensors {
   void add(const at::Tensor& t) { all_.push_back({Weak(t.getIntrusivePtr()), Version(t)}); }
   std::size_t size() const { return all_.size(); }
   void clear() { all_.clear(); }
-  /// The tensor's place in the order of `add`; `size()` if it is not known.
+  /// Returns the tensor's place in the order of `add`, or `size()` if it is not known.
   std::size_t index_of(const at::Tensor& t) const;
   bool has(const at::Tensor& t) const { return index_of(t) < size(); }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rules that choose the operators whose outputs a selective checkpoint keeps.
+// Defines rules that choose the operators whose outputs a selective checkpoint keeps.
 #include <ikebana/bridge/custom_operator.hpp>
 #include <string_view>
 
@@ -39,11 +39,11 @@ inline constexpr std::string_view costly_operators[] = {
 };
 }  // namespace detail
 
-/// The default rule of `Checkpoint<Selective>`: matrix products, convolutions, attention and
-/// recurrent layers, which take most of forward's time and the smaller part of its memory.
+/// Returns the default rule of `Checkpoint<Selective>`: matrix products, convolutions, attention
+/// and recurrent layers, which take most of forward's time and the smaller part of its memory.
 bool matrix_operators(const bridge::OperatorCall& call);
 
-/// A rule that keeps operators by name, in every overload: `operators({"aten::mm",
+/// Returns a rule that keeps operators by name, in every overload: `operators({"aten::mm",
 /// "aten::convolution"})`. Throws BadValue for a name that LibTorch does not have.
 OperatorRule operators(std::vector<std::string> names);
 

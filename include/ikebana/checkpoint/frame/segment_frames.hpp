@@ -1,5 +1,5 @@
 #pragma once
-// Frames over several units in a row.
+// Defines frames over several units in a row.
 #include <ikebana/checkpoint/frame/checkpoint_mechanism.hpp>
 
 namespace ikebana::detail {
@@ -25,9 +25,9 @@ class SegmentFrames {
   void reset() noexcept { last_.reset(); }
 
  private:
-  /// The frame of the unit before, if another unit may join it; otherwise null.
+  /// Returns the frame of the unit before, if another unit may join it; otherwise null.
   std::shared_ptr<Frame> open_frame(std::size_t max_units) const;
-  /// True if an argument is a tensor that the previous unit returned.
+  /// Returns true if an argument is a tensor that the previous unit returned.
   template <class... Args>
   static bool takes_last_result(const Frame& frame, const Args&... args) {
     bool found = false;

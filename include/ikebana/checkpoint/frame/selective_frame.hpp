@@ -23,15 +23,15 @@ void each_tensor(c10::ArrayRef<c10::IValue> values, F&& f) {
 using Storages = c10::SmallVector<c10::StorageImpl*, 6>;
 Storages storages_of(c10::ArrayRef<c10::IValue> values);
 
-/// The arguments that the operator writes to.
+/// Returns the arguments that the operator writes to.
 std::vector<c10::IValue> written_arguments(const bridge::OperatorCall& call);
 
 /// One output of a kept call.
 struct KeptResult {
   c10::IValue value;  ///< a tensor that shares memory and version with the output, or a scalar
-  std::vector<Version> versions = {};  ///< of the output and its views
+  std::vector<Version> versions = {};  ///< the versions of the output and its views
   int skipped_writes = 0;              ///< in-place operators on it that replay leaves out
-  bool read = false;                   ///< by an operator that replay computes
+  bool read = false;                   ///< whether an operator that replay computes reads it
   bool is_copy = false;                ///< a copy, because replay writes into it
   std::shared_ptr<bridge::KeptTensor> kept = {};  ///< has a tensor's place after forward
 
@@ -44,7 +44,8 @@ struct KeptResult {
 /// One call whose outputs are kept.
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
-  std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew numbers
+  std::optional<bridge::GeneratorState> generator = {};  ///< the state after the call, if it drew
+                                                         ///< numbers
   std::size_t signature = 0;     ///< hash of its arguments' shapes and dtypes
   std::size_t saved_before = 0;  ///< how many tensors autograd had saved before the call
 
@@ -59,7 +60,8 @@ class KeptCalls {
   using Key = std::pair<const c10::OperatorName*, std::size_t>;
 
   KeptCall& add(const Key& key) { return calls_[key]; }
-  /// nullptr if the call is not kept, or its outputs were changed since: it is then computed again.
+  /// Returns null if the call is not kept, or its outputs were changed since. It is then computed
+  /// again.
   const KeptCall* find(const Key& key) const;
   void erase(const Key& key) { calls_.erase(key); }
   /// Drops the calls after the last tensor that autograd saved: recompute stops before them.
@@ -93,8 +95,8 @@ class Record : public bridge::OperatorMode {
   /// it is written to.
   void track_uses(const Storages& arguments, c10::ArrayRef<c10::IValue> results);
   void write(bridge::OperatorCall& call);
-  /// True if everything that the operator writes to is kept and was not read before: the kept value
-  /// is then the one after the write.
+  /// Returns true if everything that the operator writes to is kept and was not read before: the
+  /// kept value is then the one after the write.
   bool replay_can_skip(const bridge::OperatorCall& call, const std::vector<c10::IValue>& written,
                        const Storages& targets);
 
@@ -125,8 +127,8 @@ class Replay : public bridge::OperatorMode {
 
  private:
   void replace(bridge::OperatorCall& call, const KeptCall& kept);
-  /// A new tensor with the kept memory, so that autograd does not attach its graph to the kept
-  /// tensor; a copy if this replay writes into it, because there may be another replay.
+  /// Returns a new tensor with the kept memory, so that autograd does not attach its graph to the
+  /// kept tensor; a copy if this replay writes into it, because there may be another replay.
   c10::IValue output(const KeptResult& result);
   /// Leaves the operator out if the kept values contain its write already; returns whether it did.
   bool skip_write(bridge::OperatorCall& call);

@@ -1,7 +1,7 @@
 #pragma once
-// A unit that may be recomputed, and the state that a recompute reads besides its arguments:
-// buffers, which are restored to their values before forward, and parameters, whose versions show
-// whether they changed since forward.
+// Defines a unit that may be recomputed, and the state that a recompute reads besides its
+// arguments: buffers, which are restored to their values before forward, and parameters, whose
+// versions show whether they changed since forward.
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/torch.hpp>
@@ -19,7 +19,7 @@ class BufferValues {
   /// for dense buffers, since a destructor calls it, also after an allocation that failed.
   void restore();
   void drop_unchanged();
-  /// True for a buffer of the snapshot whose version has changed since.
+  /// Returns true for a buffer of the snapshot whose version has changed since.
   bool changed(const at::Tensor& buffer) const;
 
  private:
@@ -45,9 +45,9 @@ bool drops_out(const torch::nn::Module& module) {
   return layer && layer->options_base.dropout() > 0 && layer->options_base.num_layers() > 1;
 }
 
-/// The name of a layer in `unit` whose random numbers a recompute cannot draw again: cuDNN's
-/// recurrent layers drop out between their layers with a state of their own, which is neither
-/// seeded nor set back. Empty if there is no such layer.
+/// Returns the name of a layer in `unit` whose random numbers a recompute cannot draw again.
+/// cuDNN's recurrent layers drop out between their layers with a state of their own, which is
+/// neither seeded nor set back. Returns an empty text if there is no such layer.
 std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device);
 
 /// A unit's state at one forward: the previous values of the buffers that forward changes, and the
@@ -57,7 +57,8 @@ class UnitState {
   explicit UnitState(const torch::nn::Module& module) : buffers_before_(module) {}
 
   void forward_ended(const RecomputedUnit& unit);
-  /// True if something changed a parameter or buffer in place that a recompute cannot restore.
+  /// Returns true if something changed a parameter or buffer in place that a recompute cannot
+  /// restore.
   bool changed() const;
   void restore_buffers() { buffers_before_.restore(); }
 

@@ -24,7 +24,7 @@ IKEBANA_INLINE void RankGenerators::finish() noexcept {
   for (const Derived& one : all_) {
     try {
       if (one.former.position_now() == one.derived) one.former.restore();
-    } catch (const std::exception&) {  // of a device that cannot be used any more
+    } catch (const std::exception&) {  // the error of a device that cannot be used any more
     }
   }
 }

@@ -78,7 +78,7 @@ IKEBANA_INLINE std::string ProbabilityWatch::maker_of(const at::Tensor& t) {
 struct MeanWatch::Mean : at::ObserverContext {
   std::string by;        // the operator
   bool is_plain = true;  // `mean`, not a loss
-  double elements = 0;   // that it is over
+  double elements = 0;   // the number of elements that it is over
   at::Tensor result;
 };
 

@@ -8,7 +8,7 @@ IKEBANA_INLINE Placement::~Placement() {
   if (!reads_pinned_) return;
   try {
     bridge::CopyToDevice::wait(device_);
-  } catch (const c10::Error&) {  // of the device; its next use throws it
+  } catch (const c10::Error&) {  // an error of the device, which its next use throws
   }
 }
 

@@ -45,7 +45,7 @@ IKEBANA_INLINE bool BufferBackup::restore() noexcept {
       write();
       version_.record_again();
     }
-  } catch (const std::exception&) {  // of a device that cannot be used any more
+  } catch (const std::exception&) {  // the error of a device that cannot be used any more
     return false;
   }
   const bool restored = !version_.changed();
@@ -155,7 +155,7 @@ IKEBANA_INLINE void RestorePoint::collect(const torch::nn::Module& model) {
 IKEBANA_INLINE void RestorePoint::restore(const bridge::GeneratorState& generator) noexcept {
   try {
     generator.restore();
-  } catch (const std::exception&) {  // of a device that cannot be used any more
+  } catch (const std::exception&) {  // the error of a device that cannot be used any more
   }
 }
 

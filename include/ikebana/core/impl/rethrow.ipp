@@ -85,21 +85,21 @@ IKEBANA_INLINE std::string place_in_step(const StepState& step, const std::strin
          "; batch: " + tensors;
 }
 
-/// A text without the period or the line feed at its end.
+/// Returns a text without the period or the line feed at its end.
 inline std::string without_end(std::string text) {
   while (!text.empty() && (text.back() == '.' || text.back() == '\n')) text.pop_back();
   return text;
 }
 
-/// A text on where the call was, and whether it updated something.
+/// Returns a text on where the call was, and whether it updated something.
 inline std::string where_text(const StepFailure& failure, Place place) {
   return " (" + place() +
          (failure.partly_updated || failure.was_made ? ")." : "). Nothing was updated.");
 }
 
-/// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
-/// text and the place of the call. `lost` is a sentence on what was not put back; `memory` are
-/// lines on what memory was used for.
+/// Must be called within a handler of `error`, whose text is `what`. Throws OutOfMemory or
+/// StepFailed with that text and the place of the call. `lost` is a sentence on what was not put
+/// back, and `memory` are lines on what memory was used for.
 [[noreturn]] inline void rethrow(const std::exception& error, const std::string& what,
                                  const StepFailure& failure, Place place, const std::string& lost,
                                  const std::string& memory) {
@@ -114,7 +114,7 @@ inline std::string where_text(const StepFailure& failure, Place place) {
                    suggestion(what));
 }
 
-/// A sentence, if parameters were updated before the exception; else an empty text.
+/// Returns a sentence if parameters were updated before the exception, or else an empty text.
 inline std::string updated_before(const StepFailure& failure) {
   if (failure.was_made) return " The update was made before, and the step counts.";
   if (!failure.partly_updated) return {};

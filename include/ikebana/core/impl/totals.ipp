@@ -26,7 +26,7 @@ IKEBANA_INLINE void Totals::add(const Loss& loss, Roots& roots) {
           roots.sums.push_back(sum), roots.seeds.push_back(seed);
         }
         if (late() || total.readable()) seed.reset();
-        // A detached sum, by a quicker way.
+        // `variable_data` detaches the sum in less time.
         remember(i++, {{name, sum.variable_data(), count, scale}, std::move(seed)});
       });
   detail::check_term_count(terms_before, i, "microbatch");

@@ -21,7 +21,8 @@ inline bool returns_tensors(const OperatorCall& call) {
   return false;
 }
 
-/// A sparse tensor as `like`, whose indices and values are fake, with so many rows of values.
+/// Returns a sparse tensor like `like`, whose indices and values are fake, with so many rows of
+/// values.
 inline at::Tensor fake_sparse(FakeTensors& tensors, const at::Tensor& like, std::int64_t rows,
                               bool is_coalesced) {
   std::vector<std::int64_t> of_values = like._values().sizes().vec();

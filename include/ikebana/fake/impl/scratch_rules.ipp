@@ -11,7 +11,7 @@ inline std::int64_t bytes_of(const at::Tensor& t) {
   return t.defined() ? t.numel() * static_cast<std::int64_t>(t.itemsize()) : 0;
 }
 
-/// True if oneDNN computes the gradients. Rows count as images of one line.
+/// Returns true if oneDNN computes the gradients. Rows count as images of one line.
 inline bool by_onednn(const OperatorCall& call) {
   using at::native::ConvBackend;
   const at::Tensor input = tensor_at(call, 1), weight = tensor_at(call, 2);

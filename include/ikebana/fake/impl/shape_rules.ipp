@@ -290,7 +290,7 @@ IKEBANA_INLINE Shapes convolution_backward(const OperatorCall& call) {
   return all;
 }
 
-/// (rows, heads, length, width), in memory (rows, length, heads, width).
+/// Returns the shape (rows, heads, length, width), which is (rows, length, heads, width) in memory.
 inline Shape heads_inside(const at::Tensor& t) {
   const std::int64_t heads = t.size(1), length = t.size(2), width = t.size(3);
   return {.sizes = t.sizes().vec(),

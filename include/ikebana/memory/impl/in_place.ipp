@@ -26,7 +26,7 @@ IKEBANA_INLINE bool ByteRange::overlaps(const ByteRange& other) const {
   return begin < other.end && other.begin < end;  // an empty range overlaps no other
 }
 
-/// The identity of a version counter. Tensors that count their changes together share one.
+/// Returns the identity of a version counter. Tensors that count their changes together share one.
 inline const void* counter_of(const at::Tensor& t) {
   const auto& version = t.unsafeGetTensorImpl()->version_counter();
   const void* counter = nullptr;

@@ -7,7 +7,7 @@
 
 namespace ikebana::detail {
 
-/// The counter of the device, made for its first summary.
+/// Returns the counter of the device, made for its first summary.
 inline bridge::MemoryCounter memory_counter(c10::Device device) {
   static std::mutex mutex;
   static auto& counters = *new std::map<std::string, bridge::MemoryCounter>;

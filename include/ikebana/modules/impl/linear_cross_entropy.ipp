@@ -171,7 +171,8 @@ IKEBANA_INLINE LinearCrossEntropyCall::LinearCrossEntropyCall(
 IKEBANA_INLINE Loss LinearCrossEntropyCall::run() {
   CrossEntropyTask task;
   task.has_ignored = !on_cpu_ || count_.value() != static_cast<double>(target_.numel());
-  // Leaves ignored rows out of the products on the CPU. On a device that would wait for the device.
+  // Leaves ignored rows out of the products on the CPU. On a device this would have to wait for the
+  // device.
   if (task.has_ignored && on_cpu_) {
     const auto rows = kept_.nonzero().squeeze(1);
     hidden_ = hidden_.index_select(0, rows);

@@ -8,7 +8,7 @@ namespace ikebana::detail {
 /// scratch.
 class BlockwiseOperators {
  public:
-  /// The bytes of scratch for any slice with as many elements as `p`.
+  /// Returns the bytes of scratch for any slice with as many elements as `p`.
   static std::int64_t scratch(const at::Tensor& p, std::int64_t block_size);
   /// `blocks` and `edges` are as for BlockwisePass.
   BlockwiseOperators(const ParameterUpdate& update, const BlockValues& v, const DeviceMaps& maps,
@@ -33,7 +33,7 @@ class BlockwiseOperators {
 
  private:
   static at::Tensor flat(const at::Tensor& t) { return t.detach().as_strided({t.numel()}, {1}); }
-  /// The elements without the padding to whole blocks.
+  /// Returns the elements without the padding to whole blocks.
   at::Tensor unpadded(const at::Tensor& t) const { return t.narrow(0, blocks_.shift, n_); }
   at::Tensor by_block(const at::Tensor& padded) const { return padded.view({-1, v_.block_size}); }
   at::Tensor largest(std::size_t i) const { return update_.state(i + 2).view({-1, 1}); }

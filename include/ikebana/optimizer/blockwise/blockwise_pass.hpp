@@ -1,5 +1,5 @@
 #pragma once
-// The update of AdamW8bit on a CPU: one pass over the memory of a parameter.
+// Updates parameters of AdamW8bit on a CPU, in one pass over the memory of a parameter.
 #include <array>
 #include <ikebana/detail/parallel.hpp>
 #include <ikebana/detail/slice.hpp>
@@ -17,10 +17,11 @@ struct BlockRange {
   bool shares_first = false, shares_last = false;
 
   static BlockRange of(const Slice& slice, std::int64_t block_size);
-  /// The index of the block's first element within the slice, and its number of elements there.
+  /// Returns the index of the block's first element within the slice, and its number of elements
+  /// there.
   std::pair<std::int64_t, std::int64_t> elements_of(std::int64_t block,
                                                     std::int64_t block_size) const;
-  /// The blocks of a parameter that is whole.
+  /// Returns the blocks of a parameter that is whole.
   static BlockRange of_whole(std::int64_t elements, std::int64_t block_size);
   /// Returns 0 for a first block that is shared, 1 for a last block that is shared, -1 for others.
   int edge(std::int64_t block) const;

@@ -1,5 +1,6 @@
 #pragma once
-// An 8-bit code for values in [-1, 1] or [0, 1], finest near zero, where most moments are.
+// Defines an 8-bit code for values in [-1, 1] or [0, 1]. It is finest near zero, where most moments
+// are.
 #include <array>
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
@@ -17,10 +18,10 @@ class DynamicMap {
   explicit DynamicMap(bool is_signed);
 
   float operator[](std::uint8_t code) const { return values_[code]; }
-  /// The code of 0.
+  /// Returns the code of 0.
   std::uint8_t zero() const { return zero_; }
-  /// The code of the value nearest to x; the smaller one if two are equally near. |x| may exceed 1
-  /// by rounding errors only.
+  /// Returns the code of the value nearest to x; the smaller one if two are equally near. |x| may
+  /// exceed 1 by rounding errors only.
   std::uint8_t code(float x) const;
   const std::array<float, size>& values() const { return values_; }
   /// Values above bounds()[i] have codes above i; the last bound is infinite.
@@ -35,7 +36,7 @@ class DynamicMap {
   std::uint8_t nearest(float x) const;
 
   std::array<float, size> values_, bounds_;
-  std::vector<std::uint8_t> lowest_code_;  // by bin
+  std::vector<std::uint8_t> lowest_code_;  // the lowest code, by bin
   std::uint8_t zero_ = 0;
 };
 
@@ -53,7 +54,7 @@ class DeviceMaps {
     for (const Map& map : maps_)
       if (map.values.defined()) visit(map.values), visit(map.bounds);
   }
-  /// The map of the first moment (0) or the second (1).
+  /// Returns the map of the first moment (0) or the second (1).
   const Map& operator[](std::size_t moment) const { return maps_[moment]; }
 
  private:

@@ -47,7 +47,7 @@ class SharedBlocks {
   std::vector<at::Tensor> exchange_largest();
   at::Tensor scale(std::size_t k, int moment, std::int64_t block) const;
   void encode_shared(const std::vector<at::Tensor>& largest);
-  /// The largest magnitude of each moment over all ranks that have elements of the block.
+  /// Returns the largest magnitude of each moment over all ranks that have elements of the block.
   at::Tensor common(std::size_t k, int edge, const std::vector<at::Tensor>& largest) const;
   void encode(std::size_t k, int edge, const at::Tensor& largest);
   void encode_on_device(int moment, const at::Tensor& from, const at::Tensor& largest,

@@ -1,5 +1,5 @@
 #pragma once
-// The base of Adam and AdamW: state, checks and the arguments of their fused operators.
+// Defines the base of Adam and AdamW: state, checks and the arguments of their fused operators.
 #include <ikebana/optimizer/engine/grouped.hpp>
 
 namespace ikebana::detail {

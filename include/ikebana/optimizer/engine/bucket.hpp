@@ -1,5 +1,6 @@
 #pragma once
-// Buckets: the parameters that one call of an optimizer's operator updates, with their state.
+// Defines buckets: the parameters that one call of an optimizer's operator updates, with their
+// state.
 #include <array>
 #include <functional>
 #include <ikebana/detail/update_copies.hpp>
@@ -52,13 +53,13 @@ struct MasterBucket : Bucket {
   /// All state of the bucket, if updates use state in windows; a bucket is one window.
   Tensors window = {};
   std::int64_t state_bytes = 0;
-  UpdateCopies copies = {};  ///< of all that its update changes, if that may be undone
+  UpdateCopies copies = {};  ///< the copies of all that its update changes, if that may be undone
 };
 
-/// True if a parameter of that group belongs to the bucket.
+/// Returns true if a parameter of that group belongs to the bucket.
 bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Tensor& p);
-/// True if the host knows that the update is rejected. With `waits` it waits for the device to
-/// know.
+/// Returns true if the host knows that the update is rejected. With `waits` it waits for the device
+/// to know.
 bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits);
 /// Makes room for copies of everything that an update of the bucket changes.
 void keep_whole(MasterBucket& bucket);
@@ -77,11 +78,12 @@ void set_rate(Bucket& b, double lr, bool is_number);
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,
 // so these functions do.
 
-/// True if both have as many elements in the same memory order on the same device.
+/// Returns true if both have as many elements in the same memory order on the same device.
 bool same_layout(const at::Tensor& a, const at::Tensor& b);
 bool same_layout_and_dtype(const at::Tensor& a, const at::Tensor& b);
 
-/// The part of the whole state that a rank's tensor is: the rows that its master has, or all rows.
+/// Returns the part of the whole state that a rank's tensor is: the rows that its master has, or
+/// all rows.
 Slice same_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0);
 Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0);
 
@@ -100,7 +102,7 @@ struct Slot {
                      ///< parameter has no such state.
   Matches matches = &same_layout_and_dtype;  ///< false if the parameter changed after `make`
   Cut cut = &same_rows;         ///< the part of the whole parameter's state that a rank's tensor is
-  std::int64_t block_size = 0;  ///< of state that has one element for a block of elements
+  std::int64_t block_size = 0;  ///< the size of a block of elements that share one element of state
 
   /// Returns new state of `p`, as `make` makes it.
   at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const;
@@ -113,7 +115,8 @@ struct EveryMaster {
   bool operator()(std::size_t) const { return true; }
 };
 
-/// The gradient in the memory order and dtype of its parameter. Throws BadModel if it is sparse.
+/// Returns the gradient in the memory order and dtype of its parameter. Throws BadModel if it is
+/// sparse.
 at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail

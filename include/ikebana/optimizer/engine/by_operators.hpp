@@ -1,27 +1,27 @@
 #pragma once
-// The base of optimizers that compute each update by LibTorch's operators, on a CPU as elsewhere,
+// Defines the base of optimizers that compute each update by LibTorch's operators, on every device,
 // in the order of torch.optim with foreach=False.
 #include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana::detail {
 
-/// A number of an update as an operand of operators that have an `out`.
+/// Returns a number of an update as an operand of operators that have an `out`.
 inline at::Tensor operand(double x) { return scalar(x, at::kDouble, c10::kCPU); }
 inline at::Tensor operand(const at::Tensor& x) { return x; }
 
-/// p += factor * a / b. Takes one pass if the factor is a double; if it is a tensor, overwrites
-/// `spare`, which may be `a`.
+/// Computes p += factor * a / b. Takes one pass if the factor is a double. If it is a tensor,
+/// overwrites `spare`, which may be `a`.
 void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b, double factor,
                   at::Tensor);
 void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
                   const at::Tensor& factor, at::Tensor spare);
-/// p += factor * change, as above.
+/// Computes p += factor * change in the same way.
 void add_scaled(const at::Tensor& p, const at::Tensor& change, double factor, at::Tensor);
 void add_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor,
                 at::Tensor spare);
 
-/// A slot of state that is one number per parameter, which only the device may know. It begins with
-/// the value `first`.
+/// Returns a slot of state that is one number per parameter, which only the device may know. It
+/// begins with the value `first`.
 Slot number_slot(const char* name, double first);
 
 /// Makes "lr=0.1, eps=1e-08" from pairs of names and values.
@@ -43,18 +43,18 @@ class ByOperators : public PerParameterOptimizer<Policy> {
       : PerParameterOptimizer<Policy>(std::move(v), std::move(state_slots), used) {
     this->by_operators_ = true;
   }
-  /// The text for a policy that has Adam's values and no others.
+  /// Returns the text for a policy that has Adam's values and no others.
   std::string describe() const { return this->policy_values().text_of_adam() + flags(); }
 
  protected:
-  /// The text of the flags that do not have their default.
+  /// Returns the text of the flags that do not have their default.
   std::string flags() const {
     std::string text;
     if constexpr (requires(const Policy& v) { v.decoupled_weight_decay; })
       if (this->values.decoupled_weight_decay) text += ", decoupled_weight_decay";
     return text + (this->values.maximize ? ", maximize" : "");
   }
-  /// As `prepare_buckets`, with scratch for `count` tensors like a parameter.
+  /// Does what `prepare_buckets` does, with scratch for `count` tensors like a parameter.
   void prepare_scratch(const Masters& masters, const StepGradients& gradients, const RateRef& rate,
                        std::size_t state_slots, std::int64_t count) {
     this->prepare_each(masters, gradients, rate, state_slots,
@@ -62,14 +62,14 @@ class ByOperators : public PerParameterOptimizer<Policy> {
                          return count * Scratch::bytes(p.numel(), p.scalar_type());
                        });
   }
-  /// The gradient with the sign of the update, and with the weight decay added to it, as in
+  /// Returns the gradient with the sign of the update, and with the weight decay added to it, as in
   /// torch.optim. The caller may overwrite it.
   const at::Tensor& decayed_gradient(const ParameterUpdate& update) const {
     const at::Tensor& g = signed_gradient(update);
     if (update.weight_decay() != 0) g.add_(update.parameter(), update.weight_decay());
     return g;
   }
-  /// As `decayed_gradient`; if `decoupled`, the parameter itself decays instead.
+  /// Does what `decayed_gradient` does. If `decoupled`, the parameter itself decays instead.
   template <class Number>
   const at::Tensor& decay(const ParameterUpdate& update, const Number& lr, bool decoupled) const {
     if (!decoupled) return decayed_gradient(update);

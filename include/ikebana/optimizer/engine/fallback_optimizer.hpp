@@ -1,5 +1,5 @@
 #pragma once
-// AdamW for the parameters that the recipe's optimizer (Muon, SparseAdam) cannot update.
+// Updates by AdamW the parameters that the recipe's optimizer (Muon, SparseAdam) cannot update.
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/adamw.hpp>
@@ -25,7 +25,7 @@ class FallbackOptimizer {
   StepGradients& prepare(const AdamW& values, const Masters& masters,
                          const StepGradients& gradients, const RateRef& rate,
                          c10::function_ref<bool(std::size_t, const at::Tensor&)> is_primary);
-  /// The gradients of the recipe's optimizer.
+  /// Returns the gradients of the recipe's optimizer.
   StepGradients& primary() { return primary_; }
   void update(const Masters& masters) noexcept { mechanism.update(masters, fallback_); }
   void end_step(Report& report) noexcept;

@@ -1,6 +1,6 @@
 #pragma once
-// The base of all optimizers: parameters in buckets by group, device and dtype; state made at the
-// first gradient, saved and restored, and put back if a step fails.
+// Defines the base of all optimizers: parameters in buckets by group, device and dtype; state made
+// at the first gradient, saved and restored, and put back if a step fails.
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/optimizer/engine/bucket.hpp>
@@ -106,13 +106,15 @@ class ParameterBuckets {
   void forget_copies() noexcept;
 
   GroupRules rules_;                 // the rules from which `group_` was made
-  std::vector<std::size_t> group_;   // for each master; the number of groups if it has no group
-  std::vector<bool> is_updated_;     // for each master: by this optimizer
-  std::vector<bool> is_first_step_;  // for each master: no accepted update with all of its state
+  std::vector<std::size_t> group_;   // the group of each master; the number of groups if it has no
+                                     // group
+  std::vector<bool> is_updated_;     // whether this optimizer updates it, for each master
+  std::vector<bool> is_first_step_;  // whether no update with all of its state was accepted, for
+                                     // each master
   StepCounts steps_;
   std::vector<std::size_t> indices_;  // masters of the present step
   std::vector<std::size_t> made_;     // masters whose state was made in this step
-  bool keeps_copies_ = false;         // of all buckets, in every step
+  bool keeps_copies_ = false;         // whether all buckets keep copies in every step
   bool is_sorted_ = false;            // false: buckets_ must be made again
   std::int64_t window_bytes_ = 0;     // for which buckets_ were made; 0: no windows
 };
@@ -176,10 +178,11 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
   void each_rate(const Rate& rate, const Visit& visit) const {
     for (std::size_t g = 0; g <= values.groups.size(); ++g) visit(checked_rate(g, rate));
   }
-  /// True if the policy or a group has a momentum.
+  /// Returns true if the policy or a group has a momentum.
   bool any_momentum() const { return policy_values().any_momentum(); }
 
-  /// `is_updated(i)`: true if this optimizer updates master `i`, false if another one does.
+  /// `is_updated(i)` returns true if this optimizer updates master `i`, and false if another one
+  /// does.
   void begin(const Masters& masters,
              c10::function_ref<bool(std::size_t)> is_updated = EveryMaster()) {
     this->begin_buckets(values.groups, masters, is_updated);
@@ -233,11 +236,11 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
   void check_betas() const { policy_values().check_betas(); }
   void check_eps() const { policy_values().check_eps(); }
 
-  /// The learning rate of a group in this step.
+  /// Returns the learning rate of a group in this step.
   double checked_rate(std::size_t g, const RateRef& rate) const {
     return policy_values().checked_rate(g, rate);
   }
-  /// True if the policy or a group has a momentum, by its values or in this step.
+  /// Returns true if the policy or a group has a momentum, by its values or in this step.
   bool any_momentum(const RateRef& rate) const { return policy_values().any_momentum(rate); }
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the

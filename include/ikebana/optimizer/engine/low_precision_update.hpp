@@ -11,10 +11,10 @@ namespace ikebana::detail {
 class LowPrecisionUpdate {
  public:
   void begin(const Masters& masters);
-  /// The tensor that the update of a parameter computes with: the parameter itself, or FP32 scratch
-  /// of its shape and strides. State is made like it.
+  /// Returns the tensor that the update of a parameter computes with: the parameter itself, or FP32
+  /// scratch of its shape and strides. State is made like it.
   at::Tensor operand(const at::Tensor& p) { return is_rounded(p) ? like(p, value_) : p; }
-  /// As above, for its gradient; sparse gradients are not copied to scratch.
+  /// Returns the same for its gradient. Sparse gradients are not copied to scratch.
   at::Tensor operand(const at::Tensor& gradient, const at::Tensor& p);
   /// Prepares the update of a parameter by its gradient. Returns the gradient to keep until then.
   at::Tensor prepare(at::Tensor gradient, const at::Tensor& p);
@@ -31,12 +31,12 @@ class LowPrecisionUpdate {
  private:
   void make_scratch(const at::Tensor& p);
   at::Tensor like(const at::Tensor& p, at::Tensor& scratch);
-  /// Parameter `j` of a bucket, in FP32.
+  /// Returns a bucket with parameter `j` of a bucket, in FP32.
   Bucket single_bucket(const Bucket& all, std::size_t j);
 
   UpdateRounding* rounding_ = nullptr;
   std::size_t first_index_ = 0;    // Masters::first
-  std::int64_t max_elements_ = 0;  // of the largest rounded parameter
+  std::int64_t max_elements_ = 0;  // the number of elements of the largest rounded parameter
   at::Tensor value_, gradient_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The tensors of an optimizer's state: made at the first gradient, stored where a policy places
-// them, saved and loaded; and the windows in which an update uses them.
+// Defines the tensors of an optimizer's state, which are made at the first gradient, stored where a
+// policy places them, saved and loaded, and the windows in which an update uses them.
 #include <ikebana/optimizer/engine/bucket.hpp>
 #include <utility>
 
@@ -22,8 +22,8 @@ class StateWindow {
 /// Puts back what an update of the bucket changed, if that was copied.
 void undo(MasterBucket& bucket, StateStorage* storage) noexcept;
 
-/// True if a loaded state has tensors of that slot for one of these masters. Other masters do not
-/// count: under InBackward each parameter has its own optimizer.
+/// Returns true if a loaded state has tensors of that slot for one of these masters. Other masters
+/// do not count, because under InBackward each parameter has its own optimizer.
 bool has_slot(const Archive& archive, const Masters& masters, const std::string& slot);
 
 /// State by slot and master. An `operand` is the tensor with which the update of a master computes:
@@ -37,9 +37,9 @@ class OptimizerState {
   void reserve(c10::function_ref<bool(std::size_t)> is_updated,
                c10::function_ref<at::Tensor(std::size_t)> operand) const;
   StateStorage* storage() const { return storage_; }
-  /// As `StateStorage::window_bytes`.
+  /// Returns what `StateStorage::window_bytes` returns.
   std::int64_t window_bytes() const;
-  /// The number of slots in use.
+  /// Returns the number of slots in use.
   std::size_t slots_in_use() const { return tensors_.size(); }
   /// Uses slots up to `count`. Masters for which `has_state(i)` is true get their tensors.
   void add_slots(std::size_t count, c10::function_ref<bool(std::size_t)> has_state,
@@ -55,12 +55,13 @@ class OptimizerState {
   void add_to(MasterBucket& bucket, std::size_t master, bool has_windows) const;
   /// True if the state of parameter `j` of a bucket fits its operand.
   bool matches(const Bucket& bucket, std::size_t j, const at::Tensor& operand) const;
-  /// The slice of the whole parameter that a master is.
+  /// Returns the slice of the whole parameter that a master is.
   Slice slice(std::size_t master, const at::Tensor& operand) const;
-  /// The part of the whole parameter's state that `state` is, a slot's tensor of a master with the
-  /// slice `of_master`. A rank has the rows of its masters; all rows, with equal values on all
-  /// ranks (Adafactor's means over columns); or a range of blocks, whose first and last block its
-  /// neighbours may have as well, with equal values (AdamW8bit's scales).
+  /// Returns the part of the whole parameter's state that `state` is, which is a slot's tensor of a
+  /// master with the slice `of_master`. A rank has one of three parts: the rows of its masters, all
+  /// rows, with equal values on all ranks (Adafactor's means over columns), or a range of blocks,
+  /// whose first and last block its neighbours may have as well, with equal values (AdamW8bit's
+  /// scales).
   Slice slice_of(std::size_t slot, const Slice& of_master, const at::Tensor& state) const;
   /// Saves or loads the first `count` slots of a master as `name.slot`, which exist if its step
   /// count does. They are saved as rows of whole tensors.
@@ -75,8 +76,8 @@ class OptimizerState {
   std::size_t used_at_first_;  // number of slots that the initial values need
   StateStorage* storage_ = nullptr;
   std::size_t size_ = 0;          // the number of masters
-  std::vector<Slice> slices_;     // of each master; empty: all are whole
-  std::vector<Tensors> tensors_;  // by slot, then by master
+  std::vector<Slice> slices_;     // the slice of each master; empty: all are whole
+  std::vector<Tensors> tensors_;  // the tensors, by slot, then by master
 };
 
 }  // namespace ikebana::detail

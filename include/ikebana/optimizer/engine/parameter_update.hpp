@@ -1,5 +1,5 @@
 #pragma once
-// One parameter in an update: whole, or a slice that ranks update together.
+// Defines one parameter in an update: whole, or a slice that ranks update together.
 #include <array>
 #include <ikebana/optimizer/engine/bucket.hpp>
 #include <ikebana/optimizer/engine/low_precision_update.hpp>
@@ -34,8 +34,8 @@ class ParameterUpdate {
   /// The momentum of its group in this step.
   double momentum() const { return bucket_.numbers.momentum; }
 
-  /// The gradient, divided in place by the first call, as fused operators do. The caller may
-  /// overwrite it.
+  /// Returns the gradient, which the first call divides in place, as fused operators do. The caller
+  /// may overwrite it.
   const at::Tensor& gradient() const;
   bool is_divided() const { return divided_; }  ///< true: `gradient` was called
   /// The gradient for loops that divide each element by `divisor()` themselves.
@@ -80,14 +80,14 @@ class CutParameter {
         divisor_(&divisor),
         on_device_(on_device) {}
 
-  std::size_t index() const { return bucket_->indices[place_]; }  ///< among the masters
+  std::size_t index() const { return bucket_->indices[place_]; }  ///< its index among the masters
   const Slice& slice() const { return slice_; }                   ///< the rows of this rank
   /// Returns a tensor of the state, in the order of the optimizer's slots.
   const at::Tensor& state(std::size_t slot) const { return bucket_->state[slot][place_]; }
   bool on_device() const { return on_device_; }        ///< true: the host reads nothing
   double eps() const { return bucket_->numbers.eps; }  ///< the `eps` of its group
-  /// The options of the tensors with which the update computes: Float if it is rounded to BF16
-  /// afterwards.
+  /// Returns the options of the tensors with which the update computes: Float if it is rounded to
+  /// BF16 afterwards.
   at::TensorOptions options() const;
   /// Calls `f(update)`, which must not change the parameter.
   void read(ApplyUpdate f) { visit(/*writes=*/false, f); }

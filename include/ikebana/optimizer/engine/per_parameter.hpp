@@ -18,7 +18,7 @@ class ParameterUpdates : public ParameterBuckets {
   using ParameterBuckets::ParameterBuckets;
 
  protected:
-  /// True if the update uses LibTorch's operators and reads nothing on the host.
+  /// Returns true if the update uses LibTorch's operators and reads nothing on the host.
   bool on_device(const at::Tensor& p) const { return as_on_device_ || !on_host(p); }
   bool as_on_device_ = false;  ///< for tests: uses the device's implementation on a CPU, too
   bool by_operators_ = false;  ///< the update uses operators, which may fail, on a CPU, too
@@ -26,7 +26,7 @@ class ParameterUpdates : public ParameterBuckets {
   /// `needs_whole_`: an element's update depends on other elements, so slices are refused, unless
   /// `updates_cut_` says that `update_cut` is called if `ranks_` is not null.
   bool needs_whole_ = false, updates_cut_ = false;
-  RankGroup* ranks_ = nullptr;  ///< among which parameters are cut; null: all are whole
+  RankGroup* ranks_ = nullptr;  ///< the ranks among which parameters are cut; null: all are whole
 
   /// Is called by `begin`. `refuse(masters, i)` throws for a slice.
   void check_slices(const Masters& masters, c10::function_ref<bool(std::size_t)> is_updated,
@@ -74,7 +74,8 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy, ParameterUpdates> 
   void abort() noexcept { this->abort_updates(); }
 
  protected:
-  /// As `prepare_buckets`. `scratch_bytes(parameter, gradient)` is the scratch of one update.
+  /// Does what `prepare_buckets` does. `scratch_bytes(parameter, gradient)` returns the scratch of
+  /// one update.
   void prepare_each(const Masters& masters, const StepGradients& gradients, const RateRef& rate,
                     std::size_t state_slots, ScratchBytes scratch_bytes,
                     ConvertGradient convert = dense_gradient) {

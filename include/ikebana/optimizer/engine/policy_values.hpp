@@ -1,5 +1,5 @@
 #pragma once
-// The values of an optimizer's policy and of its groups, and the checks that refuse some.
+// Defines the values of an optimizer's policy and of its groups, and the checks that refuse some.
 #include <cmath>
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/update.hpp>
@@ -23,25 +23,26 @@ struct OptimizerFields {
 struct PolicyValues {
   OptimizerFields fields;
   double lr;
-  GroupNumbers numbers;  ///< of the policy, without a group's values and the schedule
+  GroupNumbers numbers;  ///< the policy's numbers, without a group's values and the schedule
   const std::vector<Group>& groups;
 
-  /// Throws BadValue with a text about `name`. `of`: "" for the policy's values, or "a group's ".
+  /// Throws BadValue with a text about `name`. `of` is "" for the policy's values, or "a group's ".
   static void check_not_negative(double value, const char* name, const char* of);
   /// These throw BadValue for values that are refused. `check_rate` checks the lr, the weight decay
   /// and all values of groups.
   void check_rate() const;
   void check_betas() const;
   void check_eps() const;
-  /// The learning rate of a group in this step. Throws BadValue if it is negative or not finite.
+  /// Returns the learning rate of a group in this step. Throws BadValue if it is negative or not
+  /// finite.
   double checked_rate(std::size_t g, const RateRef& rate) const;
-  /// The other numbers of a group in this step.
+  /// Returns the other numbers of a group in this step.
   GroupNumbers numbers_in_step(std::size_t g, const RateRef& rate) const;
-  /// True if the policy or a group has a momentum.
+  /// Returns true if the policy or a group has a momentum.
   bool any_momentum() const;
-  /// True if the policy or a group has a momentum, by its values or in this step.
+  /// Returns true if the policy or a group has a momentum, by its values or in this step.
   bool any_momentum(const RateRef& rate) const;
-  /// The text of the values that Adam has.
+  /// Returns the text of the values that Adam has.
   std::string text_of_adam() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Scratch memory of an update, and arithmetic on its scalars.
+// Defines the scratch memory of an update, and arithmetic on its scalars.
 #include <cmath>
 #include <ikebana/hooks.hpp>
 
@@ -9,15 +9,15 @@ namespace ikebana::detail {
 /// update ends.
 class Scratch {
  public:
-  /// The bytes that a tensor of `elements` elements takes: a multiple of a cache line.
+  /// Returns the bytes that a tensor of `elements` elements takes: a multiple of a cache line.
   static std::int64_t bytes(std::int64_t elements, at::ScalarType type);
   /// Allocates the buffer, unless there is one that is as large.
   void reserve(std::int64_t bytes, c10::Device device);
   void release() noexcept { buffer_.reset(); }  ///< frees the buffer
   /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
-  /// A contiguous, uninitialized tensor in the buffer. While a step is recorded, it has separate
-  /// memory, which a recording can keep.
+  /// Returns a contiguous, uninitialized tensor in the buffer. While a step is recorded, the tensor
+  /// has separate memory, which a recording can keep.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type);
   /// As `allocate`, with the shape and dtype of `t`.
   at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
@@ -37,8 +37,8 @@ inline at::Tensor as_number(const at::Tensor& t, const at::Tensor&) { return t.t
 inline double power(double base, double exponent) { return std::pow(base, exponent); }
 inline at::Tensor power(const at::Tensor& base, double exponent) { return base.pow(exponent); }
 inline at::Tensor power(double base, const at::Tensor& exponent) { return at::pow(base, exponent); }
-/// 1 - beta^step. A tensor is not computed as a difference of two FP32 numbers, which would lose
-/// three digits in the first steps.
+/// Returns 1 - beta^step. A tensor is not computed as a difference of two FP32 numbers, which would
+/// lose three digits in the first steps.
 inline double bias_correction(double beta, double step) { return 1 - std::pow(beta, step); }
 at::Tensor bias_correction(double beta, const at::Tensor& step);
 /// Converts to Double, for a formula that takes differences of large numbers.
@@ -51,11 +51,11 @@ inline at::Tensor smaller(const at::Tensor& x, const at::Tensor& y) { return at:
 inline double at_least(double x, double low) { return std::max(x, low); }
 inline at::Tensor at_least(const at::Tensor& x, double low) { return x.clamp_min(low); }
 
-/// p -= factor * change. Takes one pass if the factor is a double; if it is a tensor, overwrites
-/// `change`.
+/// Computes p -= factor * change. Takes one pass if the factor is a double. If it is a tensor,
+/// overwrites `change`.
 void subtract_scaled(const at::Tensor& p, const at::Tensor& change, double factor);
 void subtract_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor);
-/// p += weight * (end - p)
+/// Computes p += weight * (end - p).
 void lerp_inplace(const at::Tensor& p, const at::Tensor& end, double weight);
 void lerp_inplace(const at::Tensor& p, const at::Tensor& end, const at::Tensor& weight);
 

@@ -10,7 +10,7 @@ namespace ikebana::detail {
 class StepCounts {
  public:
   void resize(std::size_t masters) { counts_.resize(masters); }
-  /// The count of master `i`; undefined before its first gradient.
+  /// Returns the count of master `i`, which is undefined before its first gradient.
   at::Tensor& operator[](std::size_t i) { return counts_[i]; }
 
   static at::Tensor zero(const at::Tensor& p);
@@ -19,7 +19,7 @@ class StepCounts {
              c10::function_ref<void(std::size_t)> begin);
   /// Allocates nothing on a CPU, except while a step is recorded.
   void add_one(const std::optional<at::Tensor>& found_inf);
-  /// The distinct counts of the present step.
+  /// Returns the distinct counts of the present step.
   const Tensors& active() const { return active_; }
   /// Forgets the counts of these masters, whose first step was undone, and the selection.
   void forget(const std::vector<std::size_t>& indices) noexcept;
@@ -30,7 +30,7 @@ class StepCounts {
   /// Gives the selected masters a copy of each count that others share with them.
   void split(const std::vector<std::size_t>& indices);
 
-  Tensors counts_;  // by master; shared by masters that always counted together
+  Tensors counts_;  // the counts, by master; masters that always counted together share one
   Tensors active_;  // the distinct counts of the present step
 };
 

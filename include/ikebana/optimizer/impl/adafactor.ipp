@@ -6,13 +6,13 @@
 
 namespace ikebana::detail {
 
-/// The shape of `t` with size 1 in dimension `dim`, which counts from the end: -1 or -2.
+/// Returns the shape of `t` with size 1 in dimension `dim`, which counts from the end: -1 or -2.
 inline at::DimVector reduced_shape(const at::Tensor& t, std::int64_t dim) {
   at::DimVector sizes(t.sizes());
   if (t.dim() > 1) sizes[static_cast<std::size_t>(t.dim() + dim)] = 1;
   return sizes;
 }
-/// torch.finfo(type).eps
+/// Returns torch.finfo(type).eps.
 inline double epsilon_of(at::ScalarType type) {
   switch (type) {
     case at::kDouble:
@@ -85,7 +85,7 @@ class AdafactorStep {
   const at::Tensor &p_, &g_;
 };
 
-/// The slot that holds means over dimension `dim` of a parameter: checks it, and makes it.
+/// Checks and makes the slot that holds means over dimension `dim` of a parameter.
 template <int dim>
 bool means_match(const at::Tensor& state, const at::Tensor& p) {
   return p.dim() > 1 && state.sizes() == at::IntArrayRef(reduced_shape(p, dim)) &&
@@ -175,8 +175,9 @@ class AdafactorSlices {
   const Adafactor& v_;
   RankGroup& ranks_;
   std::vector<std::int64_t> begins_;  // the offset of each matrix in its columns_
-  at::Tensor numbers_, norms_;  // by parameter: sums of the parameter and of row_var; of the change
-  at::Tensor columns_[2];       // of Float matrices, of Double matrices
+  at::Tensor numbers_, norms_;  // the sums of the parameter and of row_var, and the norms of the
+                                // change, by parameter
+  at::Tensor columns_[2];       // the columns of Float matrices, and of Double matrices
 };
 
 IKEBANA_INLINE AdafactorSlices::AdafactorSlices(std::vector<CutParameter>& all,

@@ -4,7 +4,7 @@
 
 namespace ikebana::detail {
 
-/// norm / norm of the change, or 1 if one of them is 0.
+/// Returns norm / norm of the change, or 1 if one of them is 0.
 inline double trust_ratio(double norm, double of_change) {
   return norm > 0 && of_change > 0 ? norm / of_change : 1;
 }

@@ -11,7 +11,8 @@ inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) {
   if (v.maximize) g.neg_();
   at::lerp_out(direction, m, g, 1 - update.betas()[0]).sign_();
   m.lerp_(g, 1 - update.betas()[1]);
-  direction.add_(m, 0);  // makes it NaN where a gradient was not finite: the sign of NaN is 0
+  direction.add_(m, 0);  // makes it NaN if the gradient was not finite, because the sign of NaN is
+                         // 0
   update.with_lr_and_step([&](const auto& lr, const auto&) {
     if (update.weight_decay() != 0) p.mul_(1 - lr * update.weight_decay());
     subtract_scaled(p, direction, lr);

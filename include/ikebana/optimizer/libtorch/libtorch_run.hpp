@@ -212,12 +212,14 @@ class LibTorchRun {
   Tensors operands_;    // the tensors that the optimizer updates, by master
   at::Tensor nothing_;  // no elements, for operands without memory
   std::vector<Layout> layouts_;
-  std::int64_t max_elements_ = 0;  // of the largest rounded master
+  std::int64_t max_elements_ = 0;  // the number of elements of the largest rounded master
   std::unique_ptr<Optimizer> optimizer_;
-  UpdateCopies copies_;                         // of the masters and the tensors of their state
+  UpdateCopies copies_;                         // the copies of the masters and of the tensors of
+                                                // their state
   bool is_kept_ = false;                        // the copies are complete
   std::vector<std::unique_ptr<State>> states_;  // former states, with their tensors
-  std::vector<std::unique_ptr<State>> loaded_;  // made by checking, taken by loading
+  std::vector<std::unique_ptr<State>> loaded_;  // the states that checking made, which loading
+                                                // takes
   std::optional<FlagCopy> rejected_;            // set after an update if only the device knows
 };
 

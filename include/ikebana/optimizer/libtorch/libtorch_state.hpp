@@ -1,6 +1,6 @@
 #pragma once
-// The state that an optimizer of torch::optim keeps for each parameter: saved and loaded by name,
-// and copied, so that a step can be undone.
+// Keeps the state that an optimizer of torch::optim has for each parameter. It is saved and loaded
+// by name, and copied, so that a step can be undone.
 #include <concepts>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/detail/text.hpp>
@@ -120,8 +120,8 @@ concept is_libtorch_state = std::is_same_v<State, torch::optim::AdamParamState> 
                             std::is_same_v<State, torch::optim::RMSpropParamState> ||
                             std::is_same_v<State, torch::optim::AdagradParamState>;
 
-/// The defined tensors of a parameter's state. Asks LibTorch's own states directly, since an
-/// archive takes some ten microseconds.
+/// Returns the defined tensors of a parameter's state. Asks LibTorch's own states directly, because
+/// an archive takes some ten microseconds.
 template <class State>
 Tensors tensors_of(const State& s) {
   Tensors all;
@@ -142,7 +142,8 @@ Tensors tensors_of(const State& s) {
 
 bool is_saved_number(const c10::IValue& v);
 
-/// `lr=0.01, alpha=0.99`: all options, or the lr if they cannot be written to an archive.
+/// Returns `lr=0.01, alpha=0.99`: all options, or only the lr if they cannot be written to an
+/// archive.
 template <class Options>
 std::string text_of(const Options& options) try {
   std::string text;
@@ -179,10 +180,10 @@ void save_state(Archive& archive, const std::string& name, const State& state) {
     }
   }
 }
-/// The number that was saved, of the type of `usual`, the value of a new state; of any type if
-/// `usual` is not defined.
+/// Returns the number that was saved, of the type of `usual`, which is the value of a new state.
+/// The type is any if `usual` is not defined.
 c10::IValue loaded_number(const at::Tensor& saved, const c10::IValue& usual);
-/// A copy of a saved tensor on the parameter's device.
+/// Returns a copy of a saved tensor on the parameter's device.
 template <class State>
 at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
   if constexpr (is_libtorch_state<State>)
@@ -191,7 +192,7 @@ at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
                 c10::toString(p.scalar_type()), p.sizes());
   return saved.detach().to(p.device(), /*non_blocking=*/false, /*copy=*/true);
 }
-/// The tensors that were saved as `name.key`, by key, which has no dot.
+/// Returns the tensors that were saved as `name.key`, by key, which has no dot.
 StateDict saved_within(Archive& archive, const std::string& name);
 /// Makes the state of the parameter `name` from a saved one. Returns null if no state was saved, or
 /// if it does not fit, which the archive records.

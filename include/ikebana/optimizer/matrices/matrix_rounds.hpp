@@ -26,7 +26,7 @@ class MatrixRounds {
   MatrixRounds(std::vector<CutParameter>& all, RankGroup& ranks);
   /// For each matrix `take(parameter, rows)` writes this rank's rows, its owner calls
   /// `compute(parameter, whole)`, which changes the whole matrix in place, and `apply(parameter,
-  /// rows)` is given this rank's rows of that. All are BFloat16. A failing message throws
+  /// rows)` is given this rank's rows of the result. All are BFloat16. A failing message throws
   /// RankFailed.
   template <class Take, class Compute, class Apply>
   void run(const Take& take, const Compute& compute, const Apply& apply) {
@@ -47,7 +47,8 @@ class MatrixRounds {
  private:
   struct Round {
     const std::vector<OwnedMatrix>* matrices;
-    Tensors rows, wholes;  // of each matrix; a whole one is undefined where it is another rank's
+    Tensors rows, wholes;  // the rows of each matrix, and the whole one, which is undefined if
+                           // another rank has it
   };
 
   std::size_t rank() const { return static_cast<std::size_t>(ranks_.rank()); }

@@ -1,5 +1,5 @@
 #pragma once
-// An approximation of the nearest orthogonal matrix, by matrix products only.
+// Approximates the nearest orthogonal matrix by matrix products only.
 #include <array>
 #include <ikebana/optimizer/engine/scratch.hpp>
 
@@ -11,7 +11,7 @@ namespace ikebana::detail {
 /// same bits. Works in scratch memory. Source: Jordan et al., kellerjordan.github.io/posts/muon.
 class NewtonSchulz {
  public:
-  /// Bytes for a matrix of these sizes.
+  /// Returns the bytes for a matrix of these sizes.
   static std::int64_t scratch(at::IntArrayRef sizes);
 
   NewtonSchulz(at::IntArrayRef sizes, Scratch& scratch);

@@ -11,7 +11,7 @@
 
 namespace ikebana::detail {
 
-/// True if `ONEDNN_MAX_CPU_ISA` of the environment is one of these.
+/// Returns true if `ONEDNN_MAX_CPU_ISA` of the environment is one of these.
 inline bool is_limited_to(std::initializer_list<std::string_view> isas) {
   for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
     if (const char* value = std::getenv(name))

@@ -17,7 +17,8 @@ IKEBANA_INLINE std::vector<void*> stack_trace() {
   return std::vector<void*>(frames, frames + (depth > 0 ? depth : 0));
 }
 
-/// The beginning of the library or program that contains `address`; null if none does.
+/// Returns the beginning of the library or program that contains `address`, or null if none of them
+/// does.
 inline const void* library_of(const void* address) {
   Dl_info found{};
   return ::dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;

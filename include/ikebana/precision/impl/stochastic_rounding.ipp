@@ -21,8 +21,8 @@ IKEBANA_INLINE std::uint32_t RoundingHash::of(std::uint32_t index, RoundingKey k
   return h;
 }
 
-/// The upper half of a float's bits after noise is added to the lower half. Infinities and NaN get
-/// no noise. A value that BF16 represents has a lower half of zeros, so it never changes.
+/// Returns the upper half of a float's bits after noise is added to the lower half. Infinities and
+/// NaN get no noise. A value that BF16 represents has a lower half of zeros, so it never changes.
 inline std::uint16_t rounded_bits(std::uint32_t bits, std::uint32_t noise) {
   constexpr std::uint32_t exponent = 0x7F800000u;
   std::uint32_t finite = (bits & exponent) != exponent;

@@ -1,5 +1,5 @@
 #pragma once
-// Writes the archive of a program: graph, weights, constants, and an example of its inputs.
+// Writes the archive of a program: its graph, weights and constants, and an example of its inputs.
 #include <filesystem>
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/program/export/program_json.hpp>

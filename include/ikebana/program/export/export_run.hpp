@@ -1,5 +1,5 @@
 #pragma once
-// The run by which a model is recorded, and how a model is called with an example.
+// Defines the run by which a model is recorded, and how a model is called with an example.
 #include <ikebana/batch/input_and_target.hpp>
 #include <ikebana/program/export/nested.hpp>
 #include <ikebana/program/export/program_json.hpp>
@@ -8,7 +8,7 @@
 
 namespace ikebana::detail::exported {
 
-/// Runs a unit as `plain` does, and tells the recorder which one runs.
+/// Runs a unit as `plain` does, and reports the unit to the recorder.
 struct ExportRun {
   bool evaluating = true;
 
@@ -50,8 +50,8 @@ consteval bool takes_input() {
   else return false;
 }
 
-/// The values that the model's forward is given for an example, as a tuple: the example itself, a
-/// batch's input, or the elements of a tuple.
+/// Returns the values that the model's forward is given for an example, as a tuple: the example
+/// itself, a batch's input, or the elements of a tuple.
 template <class Model, class Example>
 auto arguments_of(const Example& example) {
   if constexpr (takes<Model, Example>) return std::tuple<Example>(example);
@@ -67,8 +67,8 @@ auto arguments_of(const Example& example) {
         "takes besides `run`: a tensor, a struct, or a std::tuple of several.");
 }
 
-/// The inputs of a program: those of a map or a struct by their names, others by position, as
-/// `input`, or as `input_0` and `input_1`.
+/// Returns the inputs of a program. The inputs of a map or a struct have their names, and others
+/// have a position: `input`, or `input_0` and `input_1`.
 template <class... Each>
 ProgramInputs inputs_of(const std::tuple<Each...>& arguments) {
   ProgramInputs inputs;
@@ -88,10 +88,10 @@ ProgramInputs inputs_of(const std::tuple<Each...>& arguments) {
   return inputs;
 }
 
-/// A model's forward: takes the tensors of its arguments, and returns its result.
+/// A model's forward, which takes the tensors of its arguments and returns its result.
 using Forward = std::function<Nested(const std::vector<at::Tensor>&)>;
 
-/// The forward of a model for such arguments, each of which `prepare` changes before.
+/// Returns the forward of a model for such arguments. It applies `prepare` to each argument before.
 template <class Model, class Prepare, class... Each>
 Forward forward_of(Model& model, const std::tuple<Each...>& arguments, const Prepare& prepare) {
   return [&model, arguments, prepare](const std::vector<at::Tensor>& tensors) {

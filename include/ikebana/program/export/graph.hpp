@@ -1,11 +1,11 @@
 #pragma once
-// The graph of a program, made from recordings of one forward at several sizes.
+// Makes the graph of a program from recordings of one forward at several sizes.
 #include <ikebana/program/export/recording.hpp>
 #include <ikebana/program/export/sizes.hpp>
 
 namespace ikebana::detail::exported {
 
-/// Describes the sizes of a recording: "rows 5, length 7".
+/// A description of the sizes of a recording: "rows 5, length 7".
 using SizesText = std::string;
 
 /// An argument of a node: a value without tensors, tensors, or integers that may change.
@@ -21,7 +21,7 @@ struct GraphNode {
 
 /// A tensor of the program.
 struct GraphValue {
-  RecordedValue recorded;  ///< in the first recording
+  RecordedValue recorded;  ///< the value as it is in the first recording
   std::vector<Size> sizes, strides;
 };
 
@@ -34,15 +34,15 @@ struct Graph {
   SizeTable sizes{{}};
 };
 
-/// One forward, recorded: its operators, and the values that it returned.
+/// A recorded forward: its operators, and the values that it returned.
 struct RecordedForward {
   Recording recording;
   ValueList outputs;
   SizesText sizes;
 };
 
-/// Makes the graph. `symbols`: the values of each size that may change, in each recording. Throws
-/// BadModel if the recordings differ in more than integers which follow from the symbols.
+/// Makes the graph. `symbols` has the values of each size that may change, in each recording.
+/// Throws BadModel if the recordings differ in more than integers that follow from the symbols.
 Graph graph_of(std::vector<RecordedForward> forwards, const std::vector<Values>& symbols);
 
 }  // namespace ikebana::detail::exported

@@ -9,10 +9,10 @@ namespace ikebana::detail::exported {
 /// Gives each value a name of its own, as torch.fx does: `linear`, `linear_1`.
 class Names {
  public:
-  /// A name that begins with `base`, whose other characters than letters and digits become `_`.
-  /// A name that Python reserves gets a number, since torch.fx would rename it.
+  /// Returns a name that begins with `base`. Characters other than letters and digits become `_`. A
+  /// name that Python reserves gets a number, because torch.fx would rename it.
   std::string add(const std::string& base);
-  /// A name of an input, which may be one that Python reserves.
+  /// Returns the name of an input, which may be one that Python reserves.
   std::string add_input(const std::string& base);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// The inputs and outputs of a model as trees of tensors, as torch.utils._pytree describes them.
+// Describes the inputs and outputs of a model as trees of tensors, like torch.utils._pytree.
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/detail/text.hpp>
@@ -10,17 +10,17 @@
 
 namespace ikebana::detail::exported {
 
-/// A tensor, nothing, or a tuple, list or dictionary of these. Its tensors come in the order of
+/// A tensor, nothing, or a tuple, list or dictionary of these. Its tensors are in the order of
 /// `for_each_tensor`.
 struct Nested {
   enum class Kind { Tensor, Nothing, Tuple, List, Dict };
   Kind kind = Kind::Nothing;
   at::Tensor tensor{};
-  std::vector<std::string> keys{};  ///< of a dictionary
+  std::vector<std::string> keys{};  ///< the keys of a dictionary
   std::vector<Nested> children{};
 
-  /// Calls `f(leaf, path)` for each tensor and each place without one; `path` is "logits" or
-  /// "state[0]".
+  /// Calls `f(leaf, path)` for each tensor and for each place without a tensor. `path` is "logits"
+  /// or "state[0]".
   template <class F>
   void each_leaf(F&& f, const std::string& path = {}) const {
     if (kind == Kind::Tensor || kind == Kind::Nothing) f(*this, path);
@@ -39,14 +39,14 @@ struct Nested {
   std::vector<at::Tensor> tensors() const;
 };
 
-/// True for what a program can take and return: a tensor, or what consists of tensors.
+/// True if a program can take and return the type: a tensor, or a type that consists of tensors.
 template <class T>
 inline constexpr bool is_nested = std::is_same_v<T, at::Tensor> || may_hold_tensors<T>;
 
 template <class T>
 Nested nested_of(const T& value);
 
-/// Adds a part. Throws BadModel for a number or another value that is no tensor.
+/// Adds a part. Throws BadModel for a number or another value that is not a tensor.
 template <class Part>
 void add_part(Nested& to, const Part& part, std::string key) {
   if constexpr (is_nested<Part>) {
@@ -60,8 +60,8 @@ void add_part(Nested& to, const Part& part, std::string key) {
 /// Returns the name of a field or of an entry of a map without the marks of a path.
 std::string bare_name(std::string name);
 
-/// Describes a value that consists of tensors: tuples and pairs become tuples, ranges lists, maps
-/// and structs dictionaries. Throws BadModel for one that has other values.
+/// Describes a value that consists of tensors. Tuples and pairs become tuples, ranges become lists,
+/// and maps and structs become dictionaries. Throws BadModel for a value that has anything else.
 template <class T>
 Nested nested_of(const T& value) {
   using Kind = Nested::Kind;
@@ -88,7 +88,7 @@ Nested nested_of(const T& value) {
   return all;
 }
 
-/// The JSON of torch.utils._pytree for a tree.
+/// Returns the JSON of torch.utils._pytree for a tree.
 std::string treespec(const Nested& tree);
 
 }  // namespace ikebana::detail::exported

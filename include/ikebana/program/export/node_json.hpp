@@ -23,13 +23,14 @@ class NodeJson {
   /// Writes `{"as_tensor": {"name": ...}}`, or another kind of name.
   void named(const char* kind, const std::string& name);
   void none();
-  /// The names of the sizes that were computed, by their expressions.
+  /// Returns the names of the sizes that were computed, by their expressions.
   const std::map<std::size_t, std::string>& size_names() const { return size_names_; }
 
  private:
   void sizes(const char* name, const std::vector<Size>& all);
   void device(const char* name, c10::Device where);
-  /// Returns the name of an expression. Writes the nodes that compute it, unless others did.
+  /// Returns the name of an expression. Writes the nodes that compute it, unless they were written
+  /// before.
   std::string size_name(const Size& size, const std::string& module);
   void write_sizes(const GraphNode& node);
   std::string sym_size(std::size_t expression, ValueId of, std::size_t dim,
@@ -50,7 +51,7 @@ class NodeJson {
   /// Writes a value without tensors, as the member of an argument.
   void plain(const c10::IValue& value, const c10::Argument& schema);
   /// Writes an integer that stands for a dtype, a layout or a memory format. Returns whether it
-  /// does.
+  /// stands for one.
   bool enumerated(const c10::IValue& value, const c10::Argument& schema);
 
   const Graph& graph_;
@@ -59,7 +60,8 @@ class NodeJson {
   ValueNames& names_;
   JsonWriter& json_;
   std::map<std::size_t, std::string> size_names_;
-  std::vector<std::pair<ValueId, std::size_t>> sized_;  // sizes of tensors that were made so far
+  std::vector<std::pair<ValueId, std::size_t>> sized_;  // the sizes of tensors that were made so
+                                                        // far
 };
 
 }  // namespace ikebana::detail::exported

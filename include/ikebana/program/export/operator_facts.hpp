@@ -1,20 +1,21 @@
 #pragma once
-// Reads from schemas and tags of LibTorch's operators which effects they have.
+// Reads the effects of LibTorch's operators from their schemas and tags.
 #include <ikebana/program/export/recording.hpp>
 #include <string_view>
 
 namespace ikebana::detail::exported {
 
-/// True for operators that replace all values of what they write to, and read none.
+/// Returns true for operators that replace all values of what they write to, and read nothing of
+/// it.
 bool only_writes(std::string_view op);
-/// True for operators that look at the sizes and the dtype of a tensor, not at its values.
+/// Returns true for operators that read the sizes and the dtype of a tensor, but not its values.
 bool only_looks(std::string_view op);
-/// True for operators that give the host a number or a truth which depends on values.
+/// Returns true for operators that give the host a number or a truth value that depends on values.
 bool reads_on_host(const c10::OperatorHandle& op);
-/// True if the sizes of the result depend on values: the operator says so, and indexing does so
-/// only with a mask.
+/// Returns true if the sizes of the result depend on values. The operator's tags say so, but for
+/// indexing this is so only with a mask.
 bool sizes_by_values(const c10::OperatorHandle& op, c10::ArrayRef<const c10::IValue> arguments);
-/// True for a list with tensors.
+/// Returns true for a list with tensors.
 bool is_tensors(const c10::IValue& value);
 /// Calls `f(tensor)` for each defined tensor of an argument.
 template <class F>
@@ -27,8 +28,8 @@ void each_tensor(const c10::IValue& value, F&& f) {
   }
 }
 /// Writes the dtype and the device of a new tensor into the call that makes it, because defaults
-/// may differ where the program runs; and lists of one number, which stand for all dimensions, in
-/// full.
+/// may differ on the machine that runs the program. Writes lists of one number, which stand for all
+/// dimensions, in full.
 void write_defaults(RecordedNode& node, const std::vector<RecordedValue>& values);
 
 }  // namespace ikebana::detail::exported

@@ -10,16 +10,16 @@ namespace ikebana::detail::exported {
 
 using pt2::dtype_number;
 
-/// The inputs of a program: the values of a dictionary, which Python gives by position, or by name.
+/// The inputs of a program: the values of a dictionary, which Python gives by position or by name.
 struct ProgramInputs {
   Nested named;
   bool by_name = false;
 
-  /// The tree of the positional and the keyword arguments.
+  /// Returns the tree of the positional and the keyword arguments.
   Nested call() const;
 };
 
-/// All that the file of a program says besides the bytes of its tensors.
+/// All that the file of a program contains besides the bytes of its tensors.
 struct ProgramParts {
   const Graph& graph;
   const ModelWeights& weights;
@@ -28,9 +28,10 @@ struct ProgramParts {
   const Nested& outputs;
 };
 
-/// The text of models/NAME.json. Throws BadModel for an argument that the schema has no place for.
+/// Returns the text of models/NAME.json. Throws BadModel for an argument that the schema cannot
+/// describe.
 std::string program_json(const ProgramParts& parts);
-/// The name of a constant: `lifted_tensor_0`.
+/// Returns the name of a constant: `lifted_tensor_0`.
 std::string constant_name(std::size_t index);
 
 }  // namespace ikebana::detail::exported

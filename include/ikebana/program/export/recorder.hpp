@@ -4,7 +4,7 @@
 // Each call of the dispatcher begins such a function, before any dispatch key is looked at: above
 // autograd, and above autocast. The outermost calls are recorded with all their arguments, so that
 // `linear`, `layer_norm` and attention stay whole, and nothing is registered in the process. Calls
-// inside of a recorded one are skipped, with one exception: an operator that autocast casts for is
+// inside of a recorded one are skipped, with one exception. An operator that autocast casts for is
 // replaced by what it calls, so that its casts become operators of the program.
 //
 // What no operator shows is found out as follows. A tensor that has the storage and the sizes of a
@@ -27,34 +27,35 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The recorder of this thread, or null.
+  /// Returns the recorder of this thread, or null.
   static Recorder*& current();
 
   /// The modules that are run inside of each other, the innermost last.
   std::vector<const torch::nn::Module*> open_modules;
 
-  /// Ends the recording. `outputs` are the tensors that the forward returned, `output_values` their
-  /// values.
+  /// Ends the recording. `outputs` are the tensors that the forward returned, and `output_values`
+  /// become their values.
   Recording finish(const std::vector<at::Tensor>& outputs, ValueList& output_values);
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-  /// A storage that values lie in.
+  /// A storage that has values.
   struct KnownStorage {
-    WeakStorage hold;  // so that no other storage gets its address
+    WeakStorage hold;  // keeps the storage's address from being used again
     RecordedValue::Kind owner = RecordedValue::Kind::Made;
     std::optional<ValueId> unwritten;  // the result of `empty`, until something is written to it
-    std::vector<std::pair<ValueId, std::int64_t>> values;  // that lie in it, with their offsets
+    std::vector<std::pair<ValueId, std::int64_t>> values;  // the values that lie in it, with their
+                                                           // offsets
   };
-  /// An operator that runs.
+  /// An operator that is running.
   struct Frame {
-    std::optional<c10::OperatorHandle> op;  // nothing: it is not recorded
+    std::optional<c10::OperatorHandle> op;  // no value: the operator is not recorded
     std::vector<Operand> inputs;
     std::vector<RecordedNode> inside;
     std::vector<std::string> problems, problems_inside;
-    std::vector<at::Tensor> reads;  // of storages that are unwritten
+    std::vector<at::Tensor> reads;  // the tensors that it reads from storages that are unwritten
     bool is_tree = false, is_cast = false, is_expanded = false;
   };
 
@@ -88,11 +89,13 @@ class Recorder {
   std::unordered_map<const c10::TensorImpl*, ValueId> ids_;
   std::unordered_map<const c10::StorageImpl*, KnownStorage> storages_;
   std::vector<Weak> holds_;
-  std::unordered_map<ValueId, ValueId> written_by_host_;  // a result of `empty`, and its constant
+  std::unordered_map<ValueId, ValueId> written_by_host_;  // a result of `empty`, and the constant
+                                                          // that replaces it
   at::CallbackHandle handle_;
 };
 
-/// RAII: a module runs, of which the recorder of this thread hears.
+/// RAII: while it exists, a module runs. It reports that to this thread's recorder, if there is
+/// one.
 class RunningModule {
  public:
   explicit RunningModule(const torch::nn::Module* module) : recorder_(Recorder::current()) {

@@ -1,5 +1,5 @@
 #pragma once
-// One recorded forward: its values, its operators, and the places where they ran.
+// Defines one recorded forward: its values, its operators, and the modules in which they ran.
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@ struct TensorFacts {
   c10::Device device = at::kCPU;
 
   static TensorFacts of(const at::Tensor& t);
-  /// True if all but sizes and strides are equal, and the number of dimensions.
+  /// Returns true if all but sizes and strides are equal, and the number of dimensions, too.
   bool is_like(const TensorFacts& other) const;
 };
 
@@ -26,9 +26,9 @@ using ValueId = std::size_t;
 /// A tensor that a forward computes with.
 struct RecordedValue {
   enum class Kind {
-    Weight,    ///< a parameter or a buffer: `index` in the list of all
-    Input,     ///< `index` among the tensors of the example
-    Constant,  ///< a tensor that no operator made: `index` in Recording::constants
+    Weight,    ///< a parameter or a buffer; `index` is its place in the list of all
+    Input,     ///< an input; `index` is its place among the tensors of the example
+    Constant,  ///< a tensor that no operator made; `index` is its place in Recording::constants
     Made,      ///< a result of the node `index`
   };
   Kind kind = Kind::Made;
@@ -54,12 +54,12 @@ struct RecordedConstant {
   std::string used_by;  ///< "`aten::add.Tensor` in unit `blocks.0`"
 };
 
-/// All that one forward did.
+/// Everything that was recorded of one forward.
 struct Recording {
   std::vector<RecordedValue> values;
   std::vector<RecordedNode> nodes;
   std::vector<RecordedConstant> constants;
-  std::vector<std::string> problems;  ///< what cannot be exported
+  std::vector<std::string> problems;  ///< the reasons why the forward cannot be exported
 };
 
 /// Calls `f(id)` for each tensor of an operand.
@@ -71,11 +71,11 @@ void each_value(const Operand& operand, F&& f) {
       if (one) f(*one);
 }
 
-/// Leaves out the values that no recorded operator and no output has, such as those inside of an
+/// Leaves out the values that no recorded operator and no output uses, such as values inside of an
 /// operator.
 void forget_unused(Recording& recording, ValueList& outputs);
 
-/// The name of an operator with its overload: `aten::add.Tensor`.
+/// Returns the name of an operator with its overload: `aten::add.Tensor`.
 std::string name_of(const c10::OperatorHandle& op);
 /// Names an operator and the module that runs it: "`aten::add.Tensor` in unit `blocks.0`".
 std::string place_of(const std::string& op, const std::string& module);

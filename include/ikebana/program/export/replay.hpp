@@ -5,14 +5,14 @@
 
 namespace ikebana::detail::exported {
 
-/// Returns the outputs of a graph; undefined tensors where it has none. `symbols`: the values of
-/// the sizes that may change. Needs the memory of one forward, since intermediate tensors are
-/// released after their last use.
+/// Returns the outputs of a graph, with undefined tensors for outputs that it does not have.
+/// `symbols` are the values of the sizes that may change. Needs the memory of one forward, because
+/// intermediate tensors are released after their last use.
 std::vector<at::Tensor> replay(const Graph& graph, const ModelWeights& weights,
                                const std::vector<at::Tensor>& inputs, const Values& symbols);
 
-/// Throws BadModel unless the graph gives the bits of the model's own outputs. `sizes` names the
-/// sizes of the inputs.
+/// Throws BadModel unless the outputs of the graph are bitwise equal to the model's own. `sizes`
+/// names the sizes of the inputs.
 void check_replay(const std::vector<at::Tensor>& of_graph, const std::vector<at::Tensor>& of_model,
                   const std::string& sizes);
 

@@ -7,7 +7,7 @@
 
 namespace ikebana::detail::exported {
 
-/// The values of one integer, in each of the recordings.
+/// The values that one integer has in each of the recordings.
 using Values = std::vector<std::int64_t>;
 
 /// An integer of a program: a number, or an expression of the table.
@@ -16,8 +16,8 @@ struct Size {
   std::optional<std::size_t> expression{};
 };
 
-/// An integer that depends on the sizes that may change. It is a symbol, or what an operation gives
-/// for two others.
+/// An integer that depends on the sizes that may change. It is a symbol, or the result of an
+/// operation on two others.
 struct SizeExpression {
   enum class Operation { Symbol, Add, Sub, Mul, FloorDiv };
   Values values;
@@ -27,21 +27,21 @@ struct SizeExpression {
   bool divides = false;  ///< a division is part of it, by a rule that was guessed
 };
 
-/// All such expressions of a program. An integer that differs between recordings is looked for
-/// among sums, products and quotients of what is known; what fits all recordings counts.
+/// All such expressions of a program. For an integer that differs between recordings, it searches
+/// the sums, products and quotients of what is known for one that fits all recordings.
 class SizeTable {
  public:
-  /// `symbols`: the values of each size that may change, in each recording.
+  /// `symbols` has the values of each size that may change, in each recording.
   explicit SizeTable(const std::vector<Values>& symbols);
 
-  /// Returns the integer with these values; nothing if no expression has them.
+  /// Returns the integer with these values, or no value if no expression has them.
   std::optional<Size> find(const Values& values);
   const SizeExpression& operator[](std::size_t i) const { return all_[i]; }
-  /// The expression as sympy reads it.
+  /// Returns the expression in the form that sympy reads.
   std::string text(const Size& size) const;
-  /// Its value, for these values of the symbols.
+  /// Returns its value, for these values of the symbols.
   std::int64_t value(const Size& size, const Values& symbols) const;
-  /// The value in a recording.
+  /// Returns the value that it has in a recording.
   std::int64_t recorded(const Size& size, std::size_t recording) const;
 
  private:
@@ -52,7 +52,7 @@ class SizeTable {
   std::optional<Size> quotient(const Values& values, std::size_t of);
   std::optional<Size> sum(const Values& values);
   std::optional<Size> product(const Values& values);
-  /// `expression * factor + offset`.
+  /// Returns `expression * factor + offset`.
   Size scaled(Size expression, std::int64_t factor, std::int64_t offset);
 
   std::vector<SizeExpression> all_;

@@ -1,5 +1,5 @@
 #pragma once
-// The parameters and buffers of a model that is exported, and the paths of its modules.
+// Finds the parameters and buffers of a model that is exported, and the paths of its modules.
 #include <ikebana/program/graph.hpp>
 #include <string>
 #include <string_view>
@@ -15,20 +15,21 @@ struct NamedWeight {
   std::string name;
   at::Tensor tensor;
   bool is_parameter = true;
-  std::vector<std::string> modules;  ///< paths of the modules that have it; a tied one has several
+  std::vector<std::string> modules;  ///< the paths of the modules that have it; a tied weight has
+                                     ///< several
 };
 
-/// All weights of a model, each under each of its names, as in Python's state dict; and its
-/// modules.
+/// All weights of a model, each under each of its names, as in Python's state dict, and the modules
+/// of the model.
 class ModelWeights {
  public:
-  /// Throws BadModel for a name that Python's modules do not take.
+  /// Throws BadModel for a name that Python's modules do not accept.
   explicit ModelWeights(torch::nn::Module& root);
 
   const std::vector<NamedWeight>& all() const { return all_; }
-  /// The path and the type of each module, the root first, with an empty path.
+  /// Returns the path and the type of each module. The root is the first, with an empty path.
   const std::vector<std::pair<std::string, std::string>>& modules() const { return modules_; }
-  /// The path of a module; null if the model does not have it.
+  /// Returns the path of a module, or null if the model does not have it.
   const std::string* path_of(const torch::nn::Module* module) const;
 
  private:

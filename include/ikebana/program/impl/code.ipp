@@ -25,7 +25,7 @@ IKEBANA_INLINE c10::DeviceType exported_device(const ProgramFile& file) {
   throw BadModel(text + "\nExport a model without these, see docs/programs.md.");
 }
 
-/// The units of all graphs: a module is one if each graph can call it as one.
+/// Returns the units of all graphs. A module is a unit if each graph can call it as one.
 IKEBANA_INLINE ProgramUnits units_of(const std::vector<CompiledGraph>& graphs,
                                      const std::string& pattern) {
   ProgramUnits units;

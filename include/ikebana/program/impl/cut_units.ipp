@@ -15,14 +15,14 @@ IKEBANA_INLINE bool is_built_in(const std::string& type) {
 
 IKEBANA_INLINE std::vector<std::string> candidates(const CompiledGraph& graph,
                                                    const std::string& pattern) {
-  std::map<std::string, std::string> type_of;  // by path
-  std::set<std::string> composite;             // has modules of its own
+  std::map<std::string, std::string> type_of;  // the types, by path
+  std::set<std::string> composite;             // the modules that have modules of their own
   for (const auto& stack : graph.modules)
     for (std::size_t i = 0; i < stack.size(); ++i) {
       type_of.emplace(path_of_call(stack[i].path), stack[i].type);
       if (i + 1 < stack.size()) composite.insert(path_of_call(stack[i].path));
     }
-  std::map<std::string, int> count;  // of the modules of a class
+  std::map<std::string, int> count;  // the number of modules of each class
   for (const auto& [path, type] : type_of) ++count[type];
   std::vector<std::string> found;
   for (const auto& [path, type] : type_of) {
@@ -43,7 +43,8 @@ IKEBANA_INLINE bool UnitCutter::is_of(const Item& item, const std::string& call)
   return std::any_of(stack.begin(), stack.end(), [&](auto& module) { return module.path == call; });
 }
 
-/// Parameters and written buffers of a unit must be used by no other part of the program.
+/// Returns a text if another part of the program uses the unit's parameters or written buffers,
+/// which is not allowed.
 IKEBANA_INLINE std::string UnitCutter::attributes_problem(const std::string& path) const {
   for (std::size_t i = 0; i < graph_.instructions.size(); ++i) {
     const auto& stack = graph_.modules[i];
@@ -62,7 +63,8 @@ IKEBANA_INLINE std::string UnitCutter::attributes_problem(const std::string& pat
   return {};
 }
 
-/// A unit may write in place to what it has made and to its own buffers.
+/// Returns a text if the unit writes in place to anything but values that it has made and its own
+/// buffers.
 IKEBANA_INLINE std::string UnitCutter::writes_problem(const std::vector<std::size_t>& own,
                                                       const std::string& path) const {
   std::set<Slot> made;
@@ -93,7 +95,7 @@ IKEBANA_INLINE void UnitCutter::add_made_by(const Item& item, std::set<Slot>& in
     each_made(graph_.instructions[i], [&](Slot slot) { into.insert(slot); });
 }
 
-/// Sorts the items between the first and the last of a unit's. Returns what is in the way.
+/// Sorts the items between the first and the last of a unit. Returns what prevents that.
 IKEBANA_INLINE std::string UnitCutter::sort(const std::vector<Item>& between,
                                             const std::string& call, Sorted& into) const {
   std::set<Slot> own, late;  // what the unit makes, and what must come after it
@@ -117,7 +119,7 @@ IKEBANA_INLINE std::string UnitCutter::sort(const std::vector<Item>& between,
   return {};
 }
 
-/// Random numbers and writes keep their order, which a value does not show.
+/// Returns a text if the order of random numbers or writes, which values do not show, would change.
 IKEBANA_INLINE std::string UnitCutter::order_problem(const Sorted& sorted) const {
   bool draws = false, writes = false, others_draw = false, others_write = false;
   for (std::size_t i : sorted.unit.instructions) {
@@ -159,7 +161,7 @@ IKEBANA_INLINE std::string UnitCutter::join_call(const std::string& call) {
 
 IKEBANA_INLINE std::string UnitCutter::join(const std::string& path) {
   if (std::string problem = attributes_problem(path); !problem.empty()) return problem;
-  std::vector<std::string> calls;  // in the order of the graph
+  std::vector<std::string> calls;  // the calls, in the order of the graph
   for (const auto& stack : graph_.modules)
     for (const GraphModule& module : stack)
       if (path_of_call(module.path) == path &&

@@ -6,7 +6,7 @@
 
 namespace ikebana::detail::pt2 {
 
-/// Makes a constant one of training alone.
+/// Replaces a constant by one for training and `evaluated` for evaluation.
 IKEBANA_INLINE void set_mode(Operand& operand, c10::IValue evaluated) {
   operand.kind = Operand::Kind::Mode;
   operand.evaluated = std::move(evaluated);
@@ -107,7 +107,7 @@ IKEBANA_INLINE Effects effects_of(CompiledGraph& graph, Instruction& instruction
   return effects;
 }
 
-/// True for a norm that is switched, whose statistics evaluation does not update.
+/// Returns true for a norm that is switched, whose statistics evaluation does not update.
 IKEBANA_INLINE bool is_made_by_norm(const CompiledGraph& graph, const Operand& value) {
   return std::any_of(graph.instructions.begin(), graph.instructions.end(),
                      [&](const Instruction& instruction) {

@@ -46,13 +46,14 @@ class Exporter {
   }
 
  private:
-  /// One forward: what it was given, and what the model returned.
+  /// A recorded forward: the inputs that it was given, and the result that the model returned.
   struct RecordedRun {
     std::vector<at::Tensor> inputs, outputs;
     Values sizes;
   };
 
-  /// The example with its rows in another order, so that values which the host computed differ.
+  /// Returns the example with its rows in another order, so that values which the host computed
+  /// differ.
   std::vector<at::Tensor> other_rows() const {
     if (!symbols_.empty()) return resized(example_, symbols_, sizes_[0], 1);
     std::vector<at::Tensor> inputs;
@@ -80,7 +81,8 @@ class Exporter {
   c10::DeviceType device() const {
     return weights_.all().empty() ? at::kCPU : weights_.all()[0].tensor.device().type();
   }
-  /// Every forward and every replay draws the same random numbers.
+  /// Sets the generators back, so that every forward and every replay draws the same random
+  /// numbers.
   void rewind() const {
     host_generator_.restore();
     if (device_generator_) device_generator_->restore();

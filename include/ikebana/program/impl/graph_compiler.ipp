@@ -9,7 +9,8 @@
 
 namespace ikebana::detail::pt2 {
 
-/// Operators that a file must not call: they read files, or change memory that others rely on.
+/// Returns true for operators that a file must not call, because they read files, or change memory
+/// that others rely on.
 IKEBANA_INLINE bool is_forbidden(const std::string& name) {
   static const std::set<std::string> forbidden{
       "aten::from_file",   "aten::set_",          "aten::set_data",
@@ -120,7 +121,8 @@ IKEBANA_INLINE void GraphCompiler::add_nodes(const ProgramGraph& graph, std::siz
       const std::string where =
           node.modules.empty() ? std::string() : " in `" + escaped(node.modules.back().path) + "`";
       refuse("`" + escaped(node.target) + "`" + where + " " + refusal.text);
-      for (const GraphArgument& output : node.outputs)  // so that its users are not refused, too
+      for (const GraphArgument& output : node.outputs)  // keeps the users of the output from being
+                                                        // refused, too
         for (const GraphElement& element : output.elements)
           if (!element.name.empty() && !bindings_.contains(element.name))
             new_value(element.name, output.kind.starts_with("as_sym"));
@@ -165,7 +167,7 @@ IKEBANA_INLINE void GraphCompiler::add_numbers(const GraphNode& node, Instructio
   }
 }
 
-/// The operators by which a graph reads a tensor's size, and its checks.
+/// Adds an operator by which a graph reads a tensor's size, or one that checks it.
 IKEBANA_INLINE bool GraphCompiler::add_size(const GraphNode& node, Instruction& instruction) {
   const std::string name = node.target.substr(std::string("torch.ops.").size());
   if (name == "aten._assert_scalar.default") {
@@ -175,7 +177,9 @@ IKEBANA_INLINE bool GraphCompiler::add_size(const GraphNode& node, Instruction& 
     finish(node, std::move(instruction), {});
     return true;
   }
-  if (name.starts_with("aten.sym_constrain_range")) return true;  // sizes are checked when given
+  if (name.starts_with("aten.sym_constrain_range"))
+    return true;  // sizes are checked when they are
+                  // given
   if (name != "aten.sym_size.int" && name != "aten.sym_stride.int" &&
       name != "aten.sym_numel.default" && name != "aten.sym_storage_offset.default")
     return false;
@@ -292,7 +296,7 @@ IKEBANA_INLINE void GraphCompiler::finish(const GraphNode& node, Instruction ins
   graph_.modules.push_back(node.modules);
 }
 
-/// The setting of a region, and the position of its graph among the node's arguments.
+/// Returns the setting of a region, and the position of its graph among the node's arguments.
 IKEBANA_INLINE Scope GraphCompiler::region(const GraphNode& node, std::size_t& graph_at) {
   auto flag = [&](std::size_t i, bool otherwise) {
     if (i >= node.inputs.size()) throw Refusal{"has too few arguments"};

@@ -52,7 +52,7 @@ IKEBANA_INLINE GraphTensor GraphReader::tensor() {
   return tensor;
 }
 
-/// An element of a list of symbolic numbers, or an optional tensor.
+/// Reads an element of a list of symbolic numbers, or an optional tensor.
 IKEBANA_INLINE GraphElement GraphReader::element() {
   GraphElement element;
   json_.choice("an element of a list", [&](const std::string& kind) {
@@ -133,7 +133,9 @@ IKEBANA_INLINE bool GraphReader::read_values(const std::string& kind, GraphArgum
 IKEBANA_INLINE void GraphReader::read_argument(const std::string& kind, GraphArgument& into) {
   into.kind = kind;
   if (read_number(kind, into) || read_list(kind, into) || read_values(kind, into)) return;
-  if (kind != "as_graph") return json_.skip_value();  // refused with all that is not read
+  if (kind != "as_graph")
+    return json_.skip_value();  // it is refused together with all that cannot
+                                // be read
   if (depth_ == max_depth) json_.fail("graphs within graphs are too deep");
   ++depth_;
   into.form = GraphArgument::Form::Graph;
@@ -160,8 +162,8 @@ IKEBANA_INLINE GraphArgument GraphReader::named_argument() {
   return argument;
 }
 
-/// Reads `key,path,type` of each module, outermost first, between semicolons. The key of a second
-/// call ends with `@1`.
+/// Reads `key,path,type` of each module, the outermost first, with semicolons between them. The key
+/// of a second call ends with `@1`.
 IKEBANA_INLINE std::vector<GraphModule> GraphReader::modules(const std::string& stack) {
   std::vector<GraphModule> modules;
   for (std::size_t begin = 0; begin < stack.size();) {

@@ -10,7 +10,8 @@
 
 namespace ikebana::detail::pt2 {
 
-/// The name of a symbol, if an expression is one: `Symbol('s0', positive=True, integer=True)`.
+/// Returns the name of a symbol, if an expression is one: `Symbol('s0', positive=True,
+/// integer=True)`.
 IKEBANA_INLINE std::string symbol_in(const std::string& expression) {
   constexpr std::string_view begin = "Symbol('";
   if (!expression.starts_with(begin)) return {};
@@ -78,8 +79,9 @@ IKEBANA_INLINE std::string InputCheck::listed() const {
   return text.empty() ? "nothing" : text;
 }
 
-/// The index of the input that a given value is for. `position` is that of the next one without a
-/// name; a tensor is never for a constant. Throws BadBatch if no input is meant.
+/// Returns the index of the input for which a value is given. `position` is the index of the next
+/// input without a name. A tensor never stands for a constant. Throws BadBatch if no input is
+/// meant.
 IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::size_t& position,
                                                 const std::vector<GivenInput>& all) const {
   const auto is_free = [](const InputSlot& slot) { return !slot.is_constant; };
@@ -98,7 +100,8 @@ IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::si
     names += (names.empty() ? "" : ", ") + (!one.name.empty()      ? "`" + escaped(one.name) + "`"
                                             : one.value.isTensor() ? "a tensor"
                                                                    : "a number");
-  if (given.name.starts_with("field "))  // as clang before 18, which does not spell them
+  if (given.name.starts_with("field "))  // as clang before 18 writes it, which does not spell the
+                                         // names of fields
     throw BadBatch("Program: it takes " + listed() +
                    ", and this compiler does not tell names of fields. Give a map, a tuple, or use "
                    "g++ or clang 18.");
@@ -107,7 +110,7 @@ IKEBANA_INLINE std::size_t InputCheck::place_of(const GivenInput& given, std::si
                  "tuple.");
 }
 
-/// Throws BadBatch for another value than that which is in the graph.
+/// Throws BadBatch if a value is not the one in the graph.
 IKEBANA_INLINE void InputCheck::check_constant(const InputSlot& slot, const c10::IValue& given) {
   const bool are_numbers = given.isScalar() && slot.constant.isScalar();
   if (are_numbers && given.toScalar().toDouble() == slot.constant.toScalar().toDouble()) return;
@@ -117,7 +120,7 @@ IKEBANA_INLINE void InputCheck::check_constant(const InputSlot& slot, const c10:
                  " was given. Leave it out, or export the model with the other value.");
 }
 
-/// A number as the graph takes it. Throws BadBatch for one of another kind.
+/// Returns a number as the graph takes it. Throws BadBatch for a number of another kind.
 IKEBANA_INLINE c10::IValue InputCheck::number_for(const InputSlot& slot, const c10::IValue& given) {
   const bool takes_fractions = slot.number == "as_sym_float",
              takes_flags = slot.number == "as_sym_bool";

@@ -31,7 +31,7 @@ IKEBANA_INLINE void Interpreter::run_scope(std::size_t scope) {
       ++at_;
       continue;
     }
-    std::size_t inner = next;  // becomes the scope directly inside this one, if there is one
+    std::size_t inner = next;  // becomes the scope directly inside this one, if it exists
     while (inner != 0 && scopes_[inner].parent != scope) inner = scopes_[inner].parent;
     if (inner == 0) return;
     const Scope& region = scopes_[inner];
@@ -44,8 +44,8 @@ IKEBANA_INLINE void Interpreter::run_scope(std::size_t scope) {
   }
 }
 
-/// Runs a scope under autocast as the graph has it. A cache of cast weights that is off stays off:
-/// a checkpoint would not recompute the same operators with it.
+/// Runs a scope under autocast as the graph sets it. A cache of cast weights that is off stays off.
+/// If it were on, a checkpoint would not recompute the same operators.
 IKEBANA_INLINE void Interpreter::run_autocast(std::size_t scope) {
   const Scope& region = scopes_[scope];
   const bool is_known = region.device == at::kCPU || region.device == at::kCUDA;
@@ -106,7 +106,7 @@ IKEBANA_INLINE c10::IValue Interpreter::list(const Operand& operand) {
   }
 }
 
-/// The value of an operand, which the interpreter keeps no longer after its last use.
+/// Returns the value of an operand. The interpreter does not keep it after its last use.
 IKEBANA_INLINE c10::IValue Interpreter::taken(const Operand& operand,
                                               const Instruction* instruction) {
   switch (operand.kind) {

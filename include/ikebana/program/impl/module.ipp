@@ -11,7 +11,7 @@
 
 namespace ikebana::detail::pt2 {
 
-/// Values as units take them.
+/// Returns values in the form that units take.
 IKEBANA_INLINE ProgramValues to_unit(Values values) {
   ProgramValues result;
   for (c10::IValue& value : values) {
@@ -22,7 +22,7 @@ IKEBANA_INLINE ProgramValues to_unit(Values values) {
   }
   return result;
 }
-/// Values as instructions take them; `is_number` says which of them are numbers.
+/// Returns values in the form that instructions take. `is_number` says which of them are numbers.
 IKEBANA_INLINE Values from_unit(const ProgramValues& values, const std::vector<bool>& is_number) {
   Values result;
   result.reserve(is_number.size());
@@ -38,7 +38,8 @@ IKEBANA_INLINE Values no_units(std::size_t, Values) {
   throw Error("Program: a unit has a unit. Report this as a defect of ikebana.");
 }
 
-/// The results of the root: its outputs, numbers as tensors, and what is written to buffers.
+/// Returns the results of the root: its outputs, with numbers as tensors, and what is written to
+/// buffers.
 IKEBANA_INLINE std::vector<at::Tensor> results_of(Interpreter& interpreter, const Plan& plan) {
   std::vector<at::Tensor> results;
   for (const Operand& output : plan.outputs) {
@@ -99,10 +100,10 @@ IKEBANA_INLINE ProgramImpl::ProgramImpl(detail::pt2::ProgramFile file,
   file_ = std::move(file);
 }
 
-/// The module with this path, which is made if it is new.
+/// Returns the module with this path, and makes it if it is new.
 IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
   ProgramModule* module = this;
-  constexpr int max_depth = 64;  // LibTorch walks modules by recursion
+  constexpr int max_depth = 64;  // because LibTorch visits modules by recursion
   int depth = 0;
   for (std::size_t begin = 0; begin < path.size();) {
     const std::size_t dot = std::min(path.find('.', begin), path.size());
@@ -128,8 +129,8 @@ IKEBANA_INLINE ProgramModule& ProgramImpl::module_at(const std::string& path) {
   return *module;
 }
 
-/// Registers a parameter or a buffer, once, where Python has it. Returns its place in the list of
-/// the module's parameters.
+/// Registers a parameter or a buffer once, in the module that has it in Python. Returns its place
+/// in the list of the module's parameters.
 IKEBANA_INLINE std::size_t ProgramImpl::add_tensor(const std::string& name,
                                                    const detail::pt2::StoredTensor& stored,
                                                    bool is_parameter) {
@@ -203,7 +204,7 @@ IKEBANA_INLINE void ProgramImpl::make_modules(detail::pt2::ProgramFile& file) {
   for (const auto& module : modules(/*include_self=*/false)) parts_.push_back(module.get());
 }
 
-/// The module with this path, or the innermost one around it that holds tensors.
+/// Returns the module with this path, or the innermost one around it that holds tensors.
 IKEBANA_INLINE const torch::nn::Module& ProgramImpl::module_around(const std::string& path) const {
   const torch::nn::Module* module = this;
   for (std::size_t begin = 0; begin < path.size();) {
@@ -217,7 +218,7 @@ IKEBANA_INLINE const torch::nn::Module& ProgramImpl::module_around(const std::st
   return *module;
 }
 
-/// Finds whose mode each instruction obeys.
+/// Finds the module whose mode each instruction obeys.
 IKEBANA_INLINE void ProgramImpl::find_owners(detail::pt2::Plan& plan) {
   auto in_piece = [&](detail::pt2::Piece& piece) {
     for (auto& instruction : piece.instructions)
@@ -251,7 +252,7 @@ IKEBANA_INLINE c10::Device ProgramImpl::device_of(const detail::pt2::Values& inp
   return code_->device;
 }
 
-/// The graph of the present mode. Throws BadModel if the file has none.
+/// Returns the graph of the present mode. Throws BadModel if the file has no graph for it.
 IKEBANA_INLINE std::size_t ProgramImpl::graph_of_mode(bool evaluating) const {
   const auto& graphs = code_->graphs;
   const auto& mode = graphs[0].plan.mode;
@@ -325,7 +326,7 @@ IKEBANA_INLINE ProgramOutputs ProgramImpl::compute(std::vector<detail::pt2::Give
   return outputs;
 }
 
-/// Says once that policies find no units; nothing if that was asked for.
+/// Prints once that policies find no units, unless the user asked for no units.
 IKEBANA_INLINE void ProgramImpl::note_whole() {
   if (std::exchange(noted_whole_, true) || options_.units == "none") return;
   std::string reasons;

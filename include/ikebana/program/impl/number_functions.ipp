@@ -26,7 +26,7 @@ IKEBANA_INLINE bool truth_of(const c10::IValue& value) {
   return value.isDouble() ? value.toDouble() != 0 : whole_of(value) != 0;
 }
 
-/// A real number as a whole one, rounded towards zero.
+/// Returns a real number as an integer, rounded towards zero.
 IKEBANA_INLINE std::int64_t truncated(const c10::IValue& value) {
   if (is_whole(value)) return whole_of(value);
   const double real = std::trunc(value.toDouble());
@@ -34,7 +34,7 @@ IKEBANA_INLINE std::int64_t truncated(const c10::IValue& value) {
   return static_cast<std::int64_t>(real);
 }
 
-/// Python's `//` and `%`: the quotient is rounded down.
+/// Returns the results of Python's `//` and `%`, whose quotient is rounded down.
 IKEBANA_INLINE std::pair<std::int64_t, std::int64_t> divided(std::int64_t a, std::int64_t b) {
   if (b == 0) throw BadBatch("Program: the graph divides a size by 0. Use other inputs.");
   if (b == -1 && a == std::numeric_limits<std::int64_t>::min()) number_out_of_range();
@@ -119,7 +119,7 @@ IKEBANA_INLINE bool equal(Numbers n) {
   return compared(n, [](auto a, auto b) { return a == b; });
 }
 
-/// A function's name in Python's module `operator`, or after `torch.`.
+/// The name of a function in Python's module `operator`, or after `torch.`.
 struct NamedNumberFunction {
   std::string_view name;
   KnownNumberFunction known;

@@ -18,7 +18,7 @@ IKEBANA_INLINE Operand constant_operand(c10::IValue value) {
   return operand;
 }
 
-/// The operand of what a name stands for, without a conversion.
+/// Returns the operand for the meaning of a name, without a conversion.
 IKEBANA_INLINE Operand operand_of_binding(const Binding& binding) {
   Operand operand;
   operand.slot = binding.slot;
@@ -46,13 +46,13 @@ IKEBANA_INLINE bool allows_none(const c10::TypePtr& type) {
   return type->kind() == c10::TypeKind::OptionalType || type->kind() == c10::TypeKind::NoneType;
 }
 
-/// A number where an operator takes a tensor becomes one that takes part in type promotion as a
-/// number does, as in Python.
+/// Returns a number as a tensor, for an operator that takes a tensor. It takes part in type
+/// promotion as a number does, as in Python.
 IKEBANA_INLINE at::Tensor tensor_of_number(const c10::IValue& number) {
   return at::native::wrapped_scalar_tensor(number.toScalar());
 }
 
-/// A list of constants as the schema has it; None if it does not fit.
+/// Returns a list of constants in the schema's type, or None if it does not fit.
 IKEBANA_INLINE c10::IValue constant_list(const c10::IValue& value, const c10::TypePtr& element,
                                          std::optional<int> length) {
   using c10::TypeKind;
@@ -60,7 +60,7 @@ IKEBANA_INLINE c10::IValue constant_list(const c10::IValue& value, const c10::Ty
   const bool is_empty = value.isList() && value.toListRef().empty();
   if (kind == TypeKind::IntType) {
     if (value.isIntList()) return value;
-    if (value.isInt() && length)  // PyTorch takes one size for all dimensions
+    if (value.isInt() && length)  // because PyTorch takes one size for all dimensions
       return std::vector<std::int64_t>(static_cast<std::size_t>(*length), value.toInt());
     if (is_empty) return std::vector<std::int64_t>();
   } else if (kind == TypeKind::FloatType) {
@@ -87,7 +87,7 @@ IKEBANA_INLINE c10::IValue constant_list(const c10::IValue& value, const c10::Ty
   return {};
 }
 
-/// A constant as the schema has it; None if it does not fit.
+/// Returns a constant in the schema's type, or None if it does not fit.
 IKEBANA_INLINE c10::IValue converted(const c10::IValue& value, const c10::Argument& parameter) {
   using c10::TypeKind;
   const c10::TypePtr type = without_none(parameter.type());
@@ -129,7 +129,7 @@ IKEBANA_INLINE Operand operand_of_constant(const c10::Argument& parameter, const
   return operand;
 }
 
-/// The operand of one value.
+/// Returns the operand of one value.
 IKEBANA_INLINE Operand operand_of_value(const c10::Argument& parameter, const Binding& binding,
                                         c10::DeviceType exported_on) {
   using c10::TypeKind;

@@ -10,7 +10,7 @@ namespace ikebana::detail::pt2 {
 /// Numbers the values of one piece.
 class PieceMaker {
  public:
-  /// The slot of a value of the graph, or of an attribute that is an input of the piece.
+  /// Returns the slot of a value of the graph, or of an attribute that is an input of the piece.
   Slot local(bool is_attribute, Slot slot) {
     const auto [found, is_new] =
         numbers_.try_emplace({is_attribute, slot}, static_cast<Slot>(numbers_.size()));
@@ -19,7 +19,7 @@ class PieceMaker {
   bool has(bool is_attribute, Slot slot) const { return numbers_.contains({is_attribute, slot}); }
   std::size_t size() const { return numbers_.size(); }
 
-  /// Adds an instruction, of which the attributes in `inputs` have become values.
+  /// Adds an instruction. Its attributes that are in `inputs` become values.
   void add(Instruction instruction, const std::set<Slot>& inputs, Piece& piece) {
     auto move = [&](Operand& operand) {
       if (operand.kind == Operand::Kind::Attribute && inputs.contains(operand.slot)) {
@@ -87,7 +87,7 @@ class PlanMaker {
   }
 
  private:
-  /// Finds, for each value, the last item that uses it; one after all of them uses outputs.
+  /// Finds the last item that uses each value. For outputs, that is the item after all others.
   void find_users() {
     last_user_.assign(graph_.values.size(), 0);
     for (std::size_t i = 0; i < order_.size(); ++i)
@@ -102,7 +102,7 @@ class PlanMaker {
     for (const WriteBack& back : graph_.write_backs) used_at_end(back.value);
   }
 
-  /// Adds the call of a unit to the root, and its piece.
+  /// Adds the call of a unit to the root, and adds its piece.
   void add_unit(std::size_t item) {
     Instruction call;
     call.kind = Instruction::Kind::Unit;
@@ -135,8 +135,8 @@ class PlanMaker {
     plan_.units.push_back(std::move(unit));
   }
 
-  /// True for a parameter that is not the unit's own: it is given as an input, since only the unit
-  /// that owns a parameter may read it where it is.
+  /// Returns true for a parameter that is not the unit's own. It is given as an input, because only
+  /// the unit that owns a parameter may read it from its module.
   bool is_of_others(Slot attribute, const std::string& unit) const {
     const AttributeName& name = graph_.attributes[attribute];
     return name.kind == GraphInput::Kind::Parameter && !is_below(name.name, unit);

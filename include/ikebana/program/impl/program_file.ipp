@@ -21,11 +21,11 @@ class ProgramFileReader {
   IKEBANA_INLINE ProgramFile read(const std::string& model);
 
  private:
-  /// A tensor's place in the archive: its record, and how it lies there.
+  /// A tensor's place in the archive: its record, and how it lies in that.
   using Place = std::tuple<std::string, at::ScalarType, std::vector<std::int64_t>,
                            std::vector<std::int64_t>, std::int64_t>;
 
-  static constexpr std::uint64_t max_text = std::uint64_t{1} << 30;  // bytes
+  static constexpr std::uint64_t max_text = std::uint64_t{1} << 30;  // in bytes
   [[noreturn]] void bad(const std::string& what) const {
     throw BadFile("load_program: `" + escaped(path_.string()) + "`: " + what);
   }
@@ -54,7 +54,7 @@ class ProgramFileReader {
   std::filesystem::path path_;
   ZipReader zip_;
   std::map<Place, at::Tensor> loaded_;
-  std::map<std::string, Place> records_;  // the tensor that a record was first read as
+  std::map<std::string, Place> records_;  // the tensor as which a record was read first
 };
 
 IKEBANA_INLINE std::string ProgramFileReader::text_of(const std::string& name) {
@@ -127,7 +127,7 @@ IKEBANA_INLINE ProgramFileReader::Place ProgramFileReader::place_of(const std::s
           numbers(tensor.strides), numbers({tensor.offset})[0]};
 }
 
-/// Throws if a tensor does not lie in its record. Returns its bytes.
+/// Throws if a tensor does not lie in its record. Returns its size in bytes.
 IKEBANA_INLINE std::int64_t ProgramFileReader::check_place(const std::string& name,
                                                            const Place& place) {
   const std::string& record = std::get<0>(place);
@@ -190,7 +190,7 @@ IKEBANA_INLINE StoredTensor ProgramFileReader::tensor_of(const std::string& name
   return {tensor, tensor.scalar_type(), entry.is_parameter, entry.tensor.requires_grad};
 }
 
-/// True if a record holds the bytes of a tensor that was read before.
+/// Returns true if a record holds the bytes of a tensor that was read before.
 IKEBANA_INLINE bool ProgramFileReader::same_bytes(const std::string& record,
                                                   const at::Tensor& tensor) {
   for (const auto& [place, loaded] : loaded_)
@@ -200,7 +200,8 @@ IKEBANA_INLINE bool ProgramFileReader::same_bytes(const std::string& record,
   return false;
 }
 
-/// Adds the tensors of a table. What another model of the archive has added must be the same.
+/// Adds the tensors of a table. A tensor that another model of the archive has added must be the
+/// same.
 IKEBANA_INLINE void ProgramFileReader::add(const PayloadTable& table, std::string_view folder,
                                            StoredTensors& tensors) {
   for (const auto& [name, entry] : table) {

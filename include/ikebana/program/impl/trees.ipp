@@ -9,7 +9,7 @@ namespace ikebana::detail::pt2 {
 /// A node of a tree: a leaf, or a container with the names of its children.
 struct Tree {
   bool is_leaf = false;
-  std::vector<std::string> keys;  ///< of a container by name
+  std::vector<std::string> keys;  ///< the keys of a container with names
   std::vector<Tree> children;
 };
 
@@ -49,7 +49,8 @@ class TreeReader {
     return tree;
   }
 
-  /// A dictionary has the list of its keys as its context; other contexts give no names.
+  /// Returns the names of a dictionary's entries, whose context is the list of its keys. Other
+  /// contexts give no names.
   IKEBANA_INLINE static std::vector<std::string> keys(const std::string& context) {
     std::vector<std::string> keys;
     try {
@@ -78,11 +79,11 @@ IKEBANA_INLINE void add_leaves(const Tree& tree, const std::string& name,
   }
 }
 
-/// Returns the tree of a text; a leaf if it cannot be read.
+/// Returns the tree of a text, or a leaf if the text cannot be read.
 IKEBANA_INLINE Tree tree_of(const std::string& text) {
   try {
     if (!text.empty()) return TreeReader(text).read();
-  } catch (const Json::ParseError&) {  // names are then positions
+  } catch (const Json::ParseError&) {  // the names are then positions
   }
   Tree leaf;
   leaf.is_leaf = true;
@@ -92,7 +93,7 @@ IKEBANA_INLINE Tree tree_of(const std::string& text) {
 IKEBANA_INLINE std::vector<std::string> input_names(const ProgramModel& model, std::size_t count) {
   const Tree tree = tree_of(model.input_tree);
   std::vector<std::string> names;
-  if (tree.children.size() == 2) {  // positional arguments, and those by name
+  if (tree.children.size() == 2) {  // the positional arguments, and the arguments by name
     const Tree &args = tree.children[0], &by_name = tree.children[1];
     for (std::size_t i = 0; i < args.children.size(); ++i)
       add_leaves(

@@ -20,8 +20,8 @@ inline std::string identifier_between(const std::string& text, const char* befor
   return {};
 }
 
-/// ", in `addmm` of torch::nn::Linear": the outermost operator that was called, and the layer of
-/// LibTorch that called it, as far as the frames show them. Costs some milliseconds.
+/// Writes ", in `addmm` of torch::nn::Linear": the outermost operator that was called, and the
+/// layer of LibTorch that called it, as far as the frames show them. Costs some milliseconds.
 inline std::string operator_text(const c10::Error& error) {
   const std::string frames = frames_of(error);
   std::string called;

@@ -20,16 +20,16 @@ struct BucketPlan {
     std::size_t master;
     BucketRange range;
   };
-  at::ScalarType dtype, reduce_dtype;  // of the gradients, and of their sums
+  at::ScalarType dtype, reduce_dtype;  // the dtype of the gradients, and the dtype of their sums
   std::vector<Slot> places = {};
   std::int64_t elements = 0;
 
   static std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
   double bytes() const;
   void add(std::size_t master, std::int64_t count);
-  /// The elements that this one of `ranks` ranks adds up.
+  /// Returns the elements that this one of `ranks` ranks adds up.
   BucketRange part(std::int64_t rank, std::int64_t ranks) const;
-  /// The gradient in that slot, which shares the memory of `flat`.
+  /// Returns the gradient in that slot, which shares the memory of `flat`.
   at::Tensor view(const at::Tensor& flat, std::size_t slot, const at::Tensor& master) const;
 };
 
@@ -66,11 +66,13 @@ class BucketReduction {
   void spread(Connection& connection);
   /// Waits for the sums of the whole bucket. `spread` must be called before.
   const at::Tensor& finish(Connection& connection);
-  /// Called when all ranks have finished: the bucket's memory is no longer read.
+  /// Is called when all ranks have finished: the bucket's memory is no longer read.
   void end(Connection& connection);
-  /// True if any rank has such a gradient in that slot. It is known after `spread` or `finish`.
+  /// Returns true if any rank has such a gradient in that slot. It is known after `spread` or
+  /// `finish`.
   bool any_has(GradientKind kind, std::size_t slot) const;
-  /// The first rank that has such a gradient there; the number of ranks if no rank has.
+  /// Returns the first rank that has such a gradient there, or the number of ranks if no rank has
+  /// one.
   std::int64_t first_with(GradientKind kind, std::size_t slot) const;
 
  private:
@@ -118,7 +120,7 @@ class GradientBucket {
   /// Waits; each master then has the sum, or no gradient if no rank has one. Adds to `sparse` the
   /// masters whose gradient is sparse on some rank, and leaves them as they are.
   void finish(Connection& connection, const Masters& masters, std::vector<std::size_t>& sparse);
-  /// Called when all ranks have finished: gradients may be written from then on.
+  /// Is called when all ranks have finished: gradients may be written from then on.
   void end(Connection& connection);
   void forget() noexcept;
   [[noreturn]] static void refuse_mixed(const std::string& name, std::int64_t sparse,
@@ -126,7 +128,7 @@ class GradientBucket {
 
  private:
   [[noreturn]] static void refuse_written(const std::string& name);
-  /// True if the master has a gradient again after its gradient was moved to the bucket.
+  /// Returns true if the master has a gradient again after its gradient was moved to the bucket.
   bool is_written(std::size_t slot, const at::Tensor& master) const;
   const at::Tensor& memory(const at::Tensor& master);
   /// Moves the gradient to the bucket, or adds it to the one that is there.
@@ -134,7 +136,7 @@ class GradientBucket {
 
   std::size_t index_;
   BucketPlan plan_;
-  GradientKinds kinds_;            // of this rank
+  GradientKinds kinds_;            // the kinds of this rank
   std::vector<bool> has_arrived_;  // in this backward pass
   std::int64_t waits_for_ = 0;     // gradients that have not arrived
   at::Tensor flat_;                // moved to the reduction when that begins
@@ -147,7 +149,7 @@ class GradientBuckets {
  public:
   GradientBuckets(Connection& connection, const Masters& masters, std::vector<BucketPlan> plans,
                   bool ordered);
-  /// Called before a backward pass whose gradients are reduced.
+  /// Is called before a backward pass whose gradients are reduced.
   void open();
   /// Takes the gradient of a master, which has been accumulated. Throws BadModel if its bucket has
   /// begun.
@@ -155,7 +157,7 @@ class GradientBuckets {
   /// Reduces the remaining buckets, and waits for all. Returns the masters whose gradients are
   /// sparse on some rank; they are the same on all ranks.
   std::vector<std::size_t> finish();
-  /// Called when all ranks have finished.
+  /// Is called when all ranks have finished.
   void end();
   void forget() noexcept;
 
@@ -169,7 +171,7 @@ class GradientBuckets {
   Connection& connection_;
   const Masters& masters_;
   std::deque<GradientBucket> buckets_;
-  std::vector<std::optional<Home>> homes_;  // by master; no value if it is in no bucket
+  std::vector<std::optional<Home>> homes_;  // the bucket, by master; no value if it is in no bucket
   bool ordered_;
   std::size_t next_ = 0;  // the first bucket that has not begun
 };

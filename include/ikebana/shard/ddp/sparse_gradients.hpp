@@ -17,7 +17,7 @@ class SparseGradients {
   /// Returns the masters whose gradient is dense. Throws BadModel, on all ranks, if a gradient is
   /// sparse on some and dense on others.
   std::vector<std::size_t> exchange(Connection& connection, c10::Device device);
-  /// Called when all ranks have exchanged them.
+  /// Is called when all ranks have exchanged them.
   void end(Connection& connection) { connection.wait(transfer_); }
 
  private:
@@ -38,7 +38,7 @@ class SparseGradients {
   std::vector<Size> parsed(const std::string& text) const;
   void check(const std::vector<std::vector<Size>>& sizes, std::size_t i) const;
   Entries own(std::size_t i) const;
-  /// Memory for the entries that another rank sends.
+  /// Allocates memory for the entries that another rank sends.
   Entries empty(std::size_t i, const Size& size) const;
   /// Adds up as autograd does for several microbatches, since the way in which LibTorch adds
   /// uncoalesced tensors decides which of their entries are added first. Returns true if the

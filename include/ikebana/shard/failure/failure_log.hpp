@@ -27,7 +27,8 @@ struct RankPost {
   std::string key, text;
   std::vector<std::int64_t> ranks;
   std::chrono::milliseconds limit;
-  std::string former_key;  ///< of the previous post, which all have read when this one is answered
+  std::string former_key;  ///< the key of the previous post, which all have read when this one is
+                           ///< answered
 };
 
 /// The log of one trainer's ranks.
@@ -36,12 +37,12 @@ class FailureLog {
   explicit FailureLog(std::shared_ptr<GroupMembers> members)
       : shared_(std::move(members)), calls_(shared_->store) {}
 
-  /// True if a call of the store has not returned.
+  /// Returns true if a call of the store has not returned.
   bool is_stuck() const { return calls_.is_stuck(); }
   /// Says whether this rank repeats calls that run out of memory from now on.
   void set_repeats(bool repeats) noexcept { repeats_ = repeats; }
-  /// True if the first rank that failed ran out of memory in a call that it repeats. False while no
-  /// rank has failed, and if the store does not answer.
+  /// Returns true if the first rank that failed ran out of memory in a call that it repeats.
+  /// Returns false while no rank has failed, and if the store does not answer.
   bool first_ran_out() const noexcept { return first_ran_out_; }
   /// Reports that this rank has failed, unless another one has reported before.
   void report(const std::string& prefix, RankReport own) noexcept;
@@ -53,12 +54,12 @@ class FailureLog {
   /// Posts, and waits for the posts of the other ranks. Returns an empty text if all are the same,
   /// else which rank differs. Throws RankFailed for what another rank reported.
   std::string differs(const std::string& prefix, const RankPost& post);
-  /// Called if ranks did not meet under this prefix in time: a later try must not use what they
+  /// Is called if ranks did not meet under this prefix in time: a later try must not use what they
   /// left there.
   void abandon(const std::string& prefix, const std::string& why) noexcept;
   [[noreturn]] static void throw_apart(std::int64_t rank, const std::string& why);
-  /// Called after this rank has reported, or abandoned, and has dropped its connections: it may end
-  /// then.
+  /// Is called after this rank has reported, or abandoned, and has dropped its connections: it may
+  /// end then.
   void leave(const std::string& prefix) noexcept;
   bool is_abandoned(const std::string& prefix);
 
@@ -70,13 +71,13 @@ class FailureLog {
     bool have_ended = true;  // if this machine knows that of all their processes
   };
   static Missing missing(Shared& s, const std::string& prefix);
-  /// A part of an error: what else a rank that does not answer may be doing.
+  /// Returns a part of an error, which says what else a rank that does not answer may be doing.
   static std::string others(const Shared& s);
   /// Waits until a rank has reported, or all ranks whose processes run have seen the failure, at
   /// most 0.7 s. The rest of the limit of `within` is for the answers of a slow store.
   static RankReport asked(Shared& s, const std::string& prefix);
-  /// Called when this rank knows the reason. Rank 0, whose process may serve the store and may end
-  /// now, waits for the others, at most half a second.
+  /// Is called when this rank knows the reason. Rank 0, whose process may serve the store and may
+  /// end now, waits for the others, at most half a second.
   static void leave(Shared& s, const std::string& prefix) noexcept;
   template <class F>
   std::optional<std::string> within(std::chrono::milliseconds limit, F f) noexcept {

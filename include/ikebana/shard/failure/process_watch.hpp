@@ -18,7 +18,7 @@ class ProcessWatch {
   /// Reads the names of processes that are not known yet, or that have ended: a rank may have been
   /// started again.
   void look(c10d::Store& store);
-  /// True if the rank's process is known and has ended. Does not call the store.
+  /// Returns true if the rank's process is known and has ended. Does not call the store.
   bool has_ended(std::int64_t rank) const;
   /// Returns a text such as "rank 1, rank 2 ended", with the ranks whose processes are known and
   /// have ended; empty if no process has. One of them may have ended because another one did. Does

@@ -25,18 +25,20 @@ struct CallPlace {
 /// its trainers is.
 struct WaitRecord {
   std::int64_t wait = 0;    ///< its number among this rank's waits, from 1
-  std::size_t trainer = 0;  ///< in which it waits; in the order in which trainers were made
+  std::size_t trainer = 0;  ///< the trainer in which it waits, by the order in which trainers were
+                            ///< made
   std::string where = {};   ///< the call and the trainer, for errors
   std::vector<CallPlace> begun = {};  ///< the last call of each trainer; `trainer`'s waits
-  /// For each rank, the number of its wait that was read while this one lasted; 0 if none was.
+  /// For each rank, the number of its wait that was read while this one lasted, or 0 if no wait was
+  /// read.
   std::vector<std::int64_t> seen = {};
   bool is_refused = false;  ///< it will end with an error
 
   CallPlace of(std::size_t which) const;
-  /// True if `other`, as long as it waits, cannot come to the call in which this one waits.
+  /// Returns true if `other`, as long as it waits, cannot come to the call in which this one waits.
   bool waits_for(const WaitRecord& other) const;
   std::string text() const;
-  /// The record that `text` was made of.
+  /// Returns the record from which `text` was made.
   static WaitRecord read(const std::string& text);
 };
 
@@ -52,17 +54,17 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
         size_(static_cast<std::size_t>(size)),
         calls_(std::move(store)) {}
 
-  /// Called when the next trainer of this rank is made.
+  /// Is called when the next trainer of this rank is made.
   void add_trainer(std::size_t trainer);
-  /// Called when this thread calls a trainer.
+  /// Is called when this thread calls a trainer.
   void enter();
-  /// Called when the ranks of a trainer are about to meet, the first time or after a failure.
+  /// Is called when the ranks of a trainer are about to meet, the first time or after a failure.
   void begin_meeting(std::size_t trainer, std::int64_t meeting);
-  /// Called when the present wait has ended without an answer: returns the reason if that is a wait
-  /// in another trainer, else an empty text. The other rank may have thrown, and dropped the
+  /// Is called when the present wait has ended without an answer: returns the reason if that is a
+  /// wait in another trainer, else an empty text. The other rank may have thrown, and dropped the
   /// connection, before this one has looked.
   std::string reason();
-  /// The reason for which the present wait is to end; empty if it may go on.
+  /// Returns the reason for which the present wait is to end, or an empty text if it may go on.
   std::string refusal() const;
   void throw_refusal() const;
 
@@ -113,16 +115,17 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
   Milliseconds look(Milliseconds pause) noexcept;
   /// Returns the result of `ask`; empty if the store does not answer.
   std::string asked(const WaitRecord& own, bool* has_news = nullptr);
-  /// The wait of this rank if it is long, else a record without a wait.
+  /// Returns the wait of this rank if it is long, else a record without a wait.
   WaitRecord lasting() const;
   bool is_in(std::int64_t wait) const;
   void refuse(std::int64_t wait, const std::string& why);
 
   static std::string key(std::size_t rank) { return "waits/" + std::to_string(rank); }
   void post(c10d::Store& store) const { store.set(key(rank_), bytes_of(posted_.text())); }
-  /// Posts the wait. Returns an empty text if the wait may end, else why it cannot; in this case it
-  /// returns when the other ranks of the cycle know it, too: a rank that throws before may go on to
-  /// the call that another one waits for, which then gets no error.
+  /// Posts the wait. Returns an empty text if the wait may end, or else the reason why it cannot.
+  /// With a reason, it returns only when the other ranks of the cycle know it, too. A rank that
+  /// throws before could go on to the call for which another one waits, which would then get no
+  /// error.
   std::string ask(c10d::Store& store, const WaitRecord& own);
   /// Returns why the wait cannot end: another rank has read of it while that rank waited, and this
   /// one still waits, so both waited at once.
@@ -132,14 +135,14 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
   std::size_t rank_, size_;
   mutable std::mutex mutex_;
   std::vector<CallPlace> begun_;
-  std::thread::id thread_;  // that calls the trainers
+  std::thread::id thread_;  // the thread that calls the trainers
   bool has_threads_ = false;
-  Call call_;  // in which this rank waits; without a name if it does not wait
+  Call call_;  // the call in which this rank waits; without a name if it does not wait
   std::int64_t wait_ = 0;
   std::string refusal_;
   const MessageWorks* works_ = nullptr;
   std::int64_t looked_ = 0;  // the wait of the last look
-  std::mutex asking_;        // for the members below
+  std::mutex asking_;        // guards the members below
   StoreCalls calls_;
   WaitRecord posted_;
   bool has_news_ = false;  // about a wait that this one waits for

@@ -1,5 +1,5 @@
 #pragma once
-// The board of ranks, in a store of c10d that they share.
+// Defines the board of ranks, in a store of c10d that they share.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/process_group.hpp>

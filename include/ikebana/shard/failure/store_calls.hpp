@@ -33,7 +33,7 @@ class StoreCalls {
  public:
   explicit StoreCalls(StorePtr store) : store_(std::move(store)) {}
 
-  /// True if a call has not returned. No other call is made then.
+  /// Returns true if a call has not returned. No other call is made then.
   bool is_stuck() const { return stuck_; }
   /// Returns the result of `f(store)`, a text, or no value if `f` throws or does not return in
   /// time.

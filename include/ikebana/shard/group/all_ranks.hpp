@@ -17,9 +17,9 @@ class BufferBroadcast {
 
  private:
   static void run(Connection& connection, const std::vector<at::Tensor>& buffers);
-  /// True if the bytes are equal: such a buffer is not written, since a step keeps a copy of each
-  /// buffer that is written. In an estimate, which has no values, buffers of batch norm count as
-  /// changed, as they are in each step.
+  /// Returns true if the bytes are equal. Such a buffer is not written, because a step keeps a copy
+  /// of each buffer that is written. In an estimate, which has no values, buffers of batch norm
+  /// count as changed, as they are in each step.
   static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b);
 };
 
@@ -65,10 +65,10 @@ class AllRanks : public ShardHooks {
   void set_repeats(bool repeats) noexcept {
     if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
   }
-  /// Bytes in use for parameters on their way, besides the parameters themselves.
+  /// Returns the bytes in use for parameters on their way, besides the parameters themselves.
   std::int64_t bytes_on_their_way() const noexcept { return connection_.bytes_on_their_way(); }
-  /// Called in a copy of the process, which cannot reach the other ranks: from then on each does
-  /// what this one does.
+  /// Is called in a copy of the process, which cannot reach the other ranks. From then on, each of
+  /// them does what this one does.
   void pretend_ranks() {
     if (connection_.size() > 1)
       connection_.replace_backend(

@@ -14,7 +14,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
                                             std::int64_t rank, std::int64_t size,
                                             std::chrono::milliseconds timeout, bool all_local);
 
-/// True if the program was compiled with NCCL.
+/// It is true if the program was compiled with NCCL.
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
 inline constexpr bool has_nccl = true;
 #else

@@ -1,5 +1,5 @@
 #pragma once
-// The connection of one trainer with the trainers of the other ranks.
+// Defines the connection of one trainer with the trainers of the other ranks.
 #include <deque>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
@@ -29,13 +29,14 @@ class Connection final : public RankGroup {
 
   IKEBANA_INLINE std::shared_ptr<RankBoard> board() override;
 
-  /// False before the first `open`, and after a failure.
+  /// Returns false before the first `open`, and after a failure.
   bool is_open() const { return size() == 1 || backends_.are_there(); }
   /// Grows with each failure. It is the same on all ranks that have met.
   std::int64_t generation() const { return generation_; }
-  /// The transport of the model's tensors, such as `cuda by NCCL`. It is known after `open`.
+  /// Returns the transport of the model's tensors, such as `cuda by NCCL`. It is known after
+  /// `open`.
   std::string transport() const { return backends_.transport(device_); }
-  /// The reports of ranks that failed; null without a store.
+  /// Returns the reports of ranks that failed, or null without a store.
   FailureLog* log() { return log_ ? &*log_ : nullptr; }
   /// Returns an empty text if the ranks of the post do the same as this one, else which rank does
   /// not.
@@ -43,7 +44,7 @@ class Connection final : public RankGroup {
   /// Takes the type of its trainer, for errors.
   void name_trainer(std::string name) { trainer_name_ = std::move(name); }
   const std::string& trainer_name() const { return trainer_name_; }
-  /// The number of its trainer within the process group, from 1.
+  /// Returns the number of its trainer within the process group, from 1.
   std::size_t trainer_number() const { return trainer_ + 1; }
   /// Takes the names of units, for errors. Without them messages are named after buckets.
   void name_units(std::vector<std::string> names) { units_ = std::move(names); }
@@ -53,11 +54,11 @@ class Connection final : public RankGroup {
   /// met, so that `fail` can tell the others, it throws BadValue if the backend that was asked for
   /// is impossible.
   void open(c10::Device device);
-  /// Bytes that only messages under way use, for small slices of parameters.
+  /// Returns the bytes that only messages under way use, for small slices of parameters.
   std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
   /// Sends by this backend from now on, and meets no other rank.
   void replace_backend(c10::intrusive_ptr<c10d::Backend> by);
-  /// Called when this rank cannot go on: tells the others, to which it does not answer until the
+  /// Is called when this rank cannot go on: tells the others, to which it does not answer until the
   /// next `open`.
   void fail(const RankReport& own) noexcept;
 
@@ -90,7 +91,8 @@ class Connection final : public RankGroup {
   void broadcast(int tag, const at::Tensor& t);
 
  private:
-  /// Called when this rank has not met the others. `leaves` is false if `reason` has left already.
+  /// Is called when this rank has not met the others. `leaves` is false if `reason` has left
+  /// already.
   void part(const std::string& why, bool leaves);
   [[noreturn]] void throw_apart(const std::string& why, bool leaves);
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
@@ -133,7 +135,8 @@ class Connection final : public RankGroup {
       throw;
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
-      if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
+      if (is_out_of_memory(what)) {  // the error is this rank's, and the others have nothing to
+                                     // report
         fail({what, /*out_of_memory=*/true});
         throw;
       }
@@ -149,7 +152,7 @@ class Connection final : public RankGroup {
     }
   }
 
-  static constexpr std::size_t most_sent = 6;  // as many as three units send
+  static constexpr std::size_t most_sent = 6;  // as many messages as three units send
 
   std::shared_ptr<GroupMembers> members_;
   RankBackends backends_;

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that do not exist, for an estimate of the memory that one rank takes.
+// Stands for ranks that do not exist, in an estimate of the memory that one rank takes.
 #include <deque>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_c10d.hpp>

@@ -11,10 +11,10 @@ namespace ikebana::detail {
 class PackedTensors {
  public:
   explicit PackedTensors(const std::vector<at::Tensor>& like);
-  /// A text that is the same on ranks whose tensors have the same shapes and dtypes.
+  /// Returns a text that is the same on ranks whose tensors have the same shapes and dtypes.
   std::string text() const;
   at::Tensor new_memory() const;
-  /// The tensors within `memory`, whose memory they share.
+  /// Returns the tensors within `memory`, whose memory they share.
   std::vector<at::Tensor> places(const at::Tensor& memory) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Messages between ranks: tensors in place, and short texts.
+// Sends messages between ranks: tensors in place, and short texts.
 #include <algorithm>
 #include <cstring>
 #include <ikebana/ranks/rank_group.hpp>
@@ -16,7 +16,7 @@ struct MessageTag {
   static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4,
                        buffers = 5, sparse = 6;
   static int gather(std::size_t unit) { return static_cast<int>(first_of_units + 4 * unit); }
-  /// The tag of a reduction, which also uses the next tag.
+  /// Returns the tag of a reduction, which also uses the next tag.
   static int reduce(std::size_t unit) { return gather(unit) + 1; }
   static int spread(std::size_t unit) { return gather(unit) + 3; }
 
@@ -28,7 +28,7 @@ struct MessageTag {
   static constexpr int first_of_units = 7;
 };
 
-/// The device of the tensors that are sent and received.
+/// Returns the device of the tensors that are sent and received.
 c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& from);
 
 /// Begins to send the tensors of `to[r]` to rank r, and to receive the tensors of `from[r]` in
@@ -54,7 +54,7 @@ struct SwappedBytes {
   Transfer transfer;
 };
 
-/// Memory on the host that is made without the dispatcher. In a step of `estimate`, the dispatcher
+/// Allocates memory on the host without the dispatcher. In a step of `estimate`, the dispatcher
 /// would make larger tensors without memory, but the bytes of texts are read.
 at::Tensor empty_on_host(std::int64_t length, const at::TensorOptions& options);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Some of the ranks of a connection, as a group of their own.
+// Makes some of the ranks of a connection a group of their own.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/shard/group/connection.hpp>
 

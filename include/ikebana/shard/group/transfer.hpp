@@ -1,5 +1,5 @@
 #pragma once
-// Tensors on their way between ranks.
+// Defines tensors on their way between ranks.
 #include <future>
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/ranks/rank_group.hpp>
@@ -22,7 +22,7 @@ class StagedTensors {
   void replace(at::Tensor& t);
   /// Copies what was received to the device, on its current stream, and forgets it.
   void put_back();
-  /// The bytes of the host memory.
+  /// Returns the bytes of the host memory.
   std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -49,7 +49,7 @@ class MessageWorks {
   bool is_empty() const { return received_.empty() && sent_.empty(); }
   void add_reception(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory);
   void add_sending(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory);
-  /// One work for several tensors, both sent and received.
+  /// Adds one work for several tensors, which are both sent and received.
   void add(c10::intrusive_ptr<c10d::Work> work, const std::vector<at::Tensor>& memory);
   void wait_received();
   void wait();
@@ -60,7 +60,8 @@ class MessageWorks {
   void abort() const noexcept;
 
  private:
-  std::vector<at::Tensor> memory_, sent_memory_;                 // of receptions, and of sends
+  std::vector<at::Tensor> memory_, sent_memory_;                 // the memory of receptions, and of
+                                                                 // sends
   std::vector<c10::intrusive_ptr<c10d::Work>> received_, sent_;  // destroyed first
 };
 
@@ -73,7 +74,8 @@ class Transfer {
     StagedTensors staged;
     int tag = 0;
     bool is_given_up = false;
-    std::int64_t received_bytes = 0, sent_bytes = 0;  // of memory that only these messages use
+    std::int64_t received_bytes = 0, sent_bytes = 0;  // the bytes of memory that only these
+                                                      // messages use
   };
 
  public:
@@ -86,12 +88,12 @@ class Transfer {
 
   void hold(MessageWorks works) noexcept { state_->works = std::move(works); }
   void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
-  /// Takes what stands in place of tensors of a device. Call it on a prepared transfer.
+  /// Takes the tensors that replace tensors of a device. Call it on a prepared transfer.
   void stage(StagedTensors staged) noexcept { state_->staged = std::move(staged); }
   /// Takes the bytes of memory that only these messages use, to receive and to send.
   void note_bytes(std::int64_t received, std::int64_t sent) noexcept;
   bool is_begun() const;
-  /// The tag of its messages. Call it on a transfer that has begun.
+  /// Returns the tag of its messages. Call it on a transfer that has begun.
   int tag() const { return state_->tag; }
   /// Returns when all has arrived; on a device, when its stream waits for that. Throws what the
   /// backend throws, also if that is in another thread. What is sent may still be on its way: if a
@@ -112,7 +114,8 @@ class Transfer {
     state_->works = {};
     note_bytes(0, 0);
   }
-  /// Called after one of these waits: copies to tensors of a device what was staged for them.
+  /// Is called after one of these waits. Copies the tensors that replaced tensors of a device back
+  /// to these.
   void put_back() { state_->staged.put_back(); }
 
   /// Gives the messages up from elsewhere, e.g. when their connection ends, which otherwise lasts
@@ -140,7 +143,7 @@ class BegunTransfers {
   void make_room();
   /// Adds a transfer. Call it after `make_room`, so that nothing is allocated.
   void add(const Transfer& transfer) noexcept { all_.emplace_back(transfer); }
-  /// The sum of the bytes that `note_bytes` took for them, until they have ended.
+  /// Returns the sum of the bytes that `note_bytes` took for them, until they have ended.
   std::int64_t bytes() const noexcept;
   void give_up() noexcept;
 

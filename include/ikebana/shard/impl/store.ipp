@@ -43,7 +43,8 @@ IKEBANA_INLINE void finish_store(c10d::Store& store, const World& world,
   const detail::Deadline deadline(timeout);
   const std::string where = "finish_store: " + detail::rank_text(world);
   const auto own = c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store);
-  auto finish = [=]() -> std::optional<std::int64_t> {  // how many have finished, if not all
+  auto finish = [=]() -> std::optional<std::int64_t> {  // the number of ranks that have finished,
+                                                        // if not all have
     if (world.rank != 0 && own->add("finished", 1) == world.size - 1) own->set("all", "1");
     if (world.rank != 0 || deadline.wait(*own, "all")) return {};
     return own->add("finished", 0);

@@ -1,5 +1,5 @@
 #pragma once
-// The meeting of the ranks of a world at a server of c10d, within a time limit.
+// Defines the meeting of the ranks of a world at a server of c10d, within a time limit.
 #include <algorithm>
 #include <chrono>
 #include <ikebana/detail/torch_c10d.hpp>
@@ -82,7 +82,7 @@ class Meeting {
 
   std::string ask(const std::string& own) const;
 
-  /// The keys of the store that `make_store` returns.
+  /// Returns the keys of the store that `make_store` returns.
   StorePtr keys_of(const std::string& token) const;
   /// Returns a text such as "rank 1 ended" if this machine knows that ranks that had come have
   /// ended; else an empty one.

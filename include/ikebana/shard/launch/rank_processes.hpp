@@ -1,5 +1,6 @@
 #pragma once
-// The processes that launch starts: their signals, their stderr, and what happens when one fails.
+// Defines the processes that launch starts: their signals, their stderr, and what happens when one
+// fails.
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -21,7 +22,7 @@ class StderrRelay {
   void flush() { pass(open_.size()); }
   bool is_flushed() const { return open_.empty(); }
 
-  /// The last lines, each indented by `indent`.
+  /// Returns the last lines, each indented by `indent`.
   std::string tail(const std::string& indent) const;
 
  private:
@@ -45,7 +46,7 @@ class RankProcesses {
  public:
   RankProcesses(int argc, char** argv, std::int64_t size);
 
-  /// The exit code: 0, or that of the first rank that failed.
+  /// Returns the exit code: 0, or the code of the first rank that failed.
   int run();
 
  private:
@@ -62,7 +63,7 @@ class RankProcesses {
 
   bool any_runs() const;
   std::vector<int> descriptors() const;
-  /// The time to wait; -1 if nothing is to be done until something arrives.
+  /// Returns the time to wait, or -1 if nothing is to be done until something arrives.
   int milliseconds_to_wait() const;
 
   /// Passes signals on, at most one of a kind in a second: a supervisor may signal a process and
@@ -77,7 +78,7 @@ class RankProcesses {
   void reap(const std::vector<pid_t>& first);
   void reap(std::size_t r);
 
-  /// The failure to report: the first that is not the consequence of another rank's.
+  /// Returns the failure to report, which is the first one that another rank did not cause.
   const Failure& cause() const;
   bool was_passed_on(int signal) const { return passed_on_.contains(signal); }
 
@@ -90,7 +91,8 @@ class RankProcesses {
   SignalPipe signals_;
   std::vector<Rank> ranks_;
   std::vector<Failure> failures_;      // in the order of their ends
-  std::set<std::size_t> ended_ranks_;  // that were sent a signal because another had failed
+  std::set<std::size_t> ended_ranks_;  // the ranks that were sent a signal because another one had
+                                       // failed
   std::map<int, Clock::time_point> passed_on_;
   Clock::time_point first_failure_{};
   std::optional<Clock::time_point> ends_;

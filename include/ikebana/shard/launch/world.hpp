@@ -12,9 +12,9 @@ namespace ikebana {
 /// The place of a process among the processes that train together. Fill it in yourself, or read it
 /// from what started the process: `World::from_environment()`.
 struct World {
-  std::int64_t rank = 0;        ///< of this process, from 0
+  std::int64_t rank = 0;        ///< the rank of this process, from 0
   std::int64_t size = 1;        ///< the number of processes
-  std::int64_t local_rank = 0;  ///< within its host, e.g. to choose a device
+  std::int64_t local_rank = 0;  ///< the rank within its host, e.g. to choose a device
   std::int64_t local_size = 1;  ///< the number of processes on its host
   /// The host of rank 0, where the ranks meet. It is the same for all ranks, and not used if `size`
   /// is 1.
@@ -32,7 +32,7 @@ struct World {
   /// For rank 0 under `launch`, a socket that listens at the address already.
   int listen_fd = -1;
 
-  /// Reads the environment. The first of these that is set counts: RANK and WORLD_SIZE (torchrun,
+  /// Reads the environment. It uses the first of these that is set: RANK and WORLD_SIZE (torchrun,
   /// `launch`, or set by hand), Open MPI's OMPI_COMM_WORLD_*, PMI_RANK and MPI_LOCALRANKID (MPICH,
   /// Intel MPI), Slurm's variables in a process that srun started. If nothing is set, there is one
   /// rank. Throws BadValue for variables that are incomplete, out of range or contradict each
@@ -56,11 +56,11 @@ class Environment {
   std::int64_t parent() const { return parent_; }
   bool has(const char* name) const { return name != nullptr && get_(name) != nullptr; }
   bool has_any(std::initializer_list<const char*> names) const;
-  /// The value, which must not be empty; "" if the variable is not set.
+  /// Returns the value, which must not be empty, or "" if the variable is not set.
   std::string text(const char* name) const;
-  /// A whole number from `min` to `max`. The variable must be set.
+  /// Returns a whole number from `min` to `max`. The variable must be set.
   std::int64_t number(const char* name, std::int64_t min, std::int64_t max) const;
-  /// `World: RANK is "x"`, for an error.
+  /// Writes `World: RANK is "x"`, for an error.
   std::string quoted(const char* name) const;
 
  private:
@@ -70,8 +70,8 @@ class Environment {
 
 World read_world(const Environment& env);
 
-/// Slurm's tasks on each node: "2(x3),1" stands for 2, 2, 2 and 1. Returns no value if it cannot be
-/// read.
+/// Reads Slurm's tasks on each node: "2(x3),1" stands for 2, 2, 2 and 1. Returns no value if it
+/// cannot be read.
 std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text);
 
 }  // namespace detail

@@ -23,12 +23,13 @@ class CounterpartCall {
       : CounterpartCall(tape, call, &real) {}
 
   const std::vector<c10::IValue>& results() const { return results_; }
-  /// The caller's tensor for which `result` stands, e.g. if the operator works in place; else
-  /// undefined.
+  /// Returns the caller's tensor for which `result` stands, e.g. if the operator works in place.
+  /// Otherwise the tensor is undefined.
   at::Tensor argument_of(const at::Tensor& result) const;
-  /// The caller's storage of which `result` is a view; null if `result` has memory of its own.
+  /// Returns the caller's storage of which `result` is a view, or null if `result` has memory of
+  /// its own.
   c10::Storage storage_of(const at::Tensor& result) const;
-  /// The bytes of memory that the operator allocates.
+  /// Returns the bytes of memory that the operator allocates.
   std::size_t new_bytes() const;
   /// Gives the caller's tensors the layouts that an operator such as `t_` gave to their
   /// counterparts. Returns false if it gave one another storage.
@@ -63,7 +64,7 @@ class RecordMaker : public bridge::OperatorMode {
 
  private:
   bool has_recorded(const bridge::OperatorCall& call);
-  /// True for LibTorch's operators that write to nothing and return only tensors.
+  /// Returns true for LibTorch's operators that write to nothing and return only tensors.
   static bool may_be_recorded(const bridge::OperatorCall& call);
   static bool returns_tensors(const c10::FunctionSchema& schema);
   bool makes_more_than_small(const bridge::OperatorCall& call);
@@ -77,9 +78,10 @@ class RecordMaker : public bridge::OperatorMode {
   std::optional<CounterpartCall> on_meta(const bridge::OperatorCall& call);
   static bool depends_on_values(const bridge::OperatorCall& call);
 
-  /// A tensor as the tape keeps it: without values, or a copy with its values if they exist.
+  /// Returns a tensor as the tape keeps it: without values, or a copy with its values if they
+  /// exist.
   at::Tensor kept(const at::Tensor& t);
-  /// A result as the caller sees it.
+  /// Returns a result as the caller sees it.
   at::Tensor shown(const bridge::OperatorCall& call, const CounterpartCall& counterpart,
                    const at::Tensor& t, TapeCall& made);
   static std::string no_values(const TapeStorage& storage);
@@ -87,7 +89,7 @@ class RecordMaker : public bridge::OperatorMode {
   /// Notes the storages that the operator writes to, which belong to the tape from now on.
   void note_writes(const bridge::OperatorCall& call, TapeCall& made);
   void take(const at::Tensor& t);
-  /// True for operators that write all of their first argument, and read none of it.
+  /// Returns true for operators that write all of their first argument, and read none of it.
   static bool writes_all(const bridge::OperatorCall& call);
   static bool overwrites(const bridge::OperatorCall& call, const TapeCall& made);
   /// Writes the present default dtype into the call if its dtype was left out.

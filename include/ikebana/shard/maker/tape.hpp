@@ -1,5 +1,5 @@
 #pragma once
-// The operators that a maker called, which are called again to make some of its tensors.
+// Defines the operators that a maker called, which are called again to make some of its tensors.
 #include <deque>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/detail/tensor_values.hpp>

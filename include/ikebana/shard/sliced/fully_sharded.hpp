@@ -24,8 +24,8 @@ class FullySharded : public Sliced<Policy> {
       if (made_) made_->make_buffers(model);
     });
   }
-  /// Returns a unit's whole parameters. If there is a maker, rank 0 makes them, and the others
-  /// receive them.
+  /// Returns a unit's whole parameters. If there is a maker, rank 0 makes the parameters, and the
+  /// others receive them.
   Tensors full_parameters(const Unit& unit) {
     if (!made_) return Sliced<Policy>::full_parameters(unit);
     return this->of_first_rank([&] {
@@ -49,7 +49,7 @@ class FullySharded : public Sliced<Policy> {
   std::string describe() const { return describe_slices(this->values); }
 
  private:
-  std::unique_ptr<MakerModel> made_;  // until the trainer is made
+  std::unique_ptr<MakerModel> made_;  // exists until the trainer is made
 };
 
 }  // namespace ikebana::detail

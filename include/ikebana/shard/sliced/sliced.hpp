@@ -15,7 +15,7 @@
 
 namespace ikebana::detail {
 
-/// The values of a policy that differ from its defaults, as a text.
+/// Returns the values of a policy that differ from its defaults, as a text.
 template <class Policy>
 std::string describe_slices(const Policy& values) {
   std::string text;
@@ -144,9 +144,9 @@ class Sliced : public AllRanks<Policy> {
     return whole;
   }
 
-  /// Called under FSDP and HSDP, which gather while they compute. An evaluation is a call of the
-  /// ranks that share a copy, a step a call of all ranks; ranks that each have a whole copy gather
-  /// nothing.
+  /// Is called under FSDP and HSDP, which gather while they compute. An evaluation is a call of the
+  /// ranks that share a copy, and a step is a call of all ranks. Ranks that each have a whole copy
+  /// gather nothing.
   void begin_forward(bool trains) {
     const bool is_of_all = trains && groups_.slices.size() > 1;
     agreement_.begin(is_of_all ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
@@ -154,7 +154,7 @@ class Sliced : public AllRanks<Policy> {
   void begin_unit(const Unit& unit) { agreement_.run(unit.index); }
   void end_forward() { agreement_.end_forward(); }
 
-  /// Called when a microbatch begins.
+  /// Is called when a microbatch begins.
   void set_requires_gradient_sync(bool is_last) {
     end_microbatch();
     order_.begin();
@@ -216,7 +216,7 @@ class Sliced : public AllRanks<Policy> {
   ShardGroups groups_;
   UnitAgreement agreement_{connection_};
   LaunchOrder order_;
-  std::vector<OfUnit> all_;  // by unit
+  std::vector<OfUnit> all_;  // the units' data, by unit
 
  private:
   static std::int64_t ranks_per_copy(std::int64_t all) {
@@ -264,7 +264,8 @@ class Sliced : public AllRanks<Policy> {
     auto [unit, sums, sent] = pending_.end_oldest(groups_);
     OfUnit& u = all_[unit];
     const auto& masters = u.masters;
-    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they sent this
+    u.sent.wait(groups_.copies);  // waits for the sums of an earlier microbatch, which the other
+                                  // ranks have because they sent this one
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (masters[i] < 0 || !sums[i].defined()) continue;
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
@@ -284,7 +285,7 @@ class Sliced : public AllRanks<Policy> {
   UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
   std::int64_t generation_ = 0;
-  std::chrono::steady_clock::time_point began_ = {};  // when the step began
+  std::chrono::steady_clock::time_point began_ = {};  // the time when the step began
 };
 
 }  // namespace ikebana::detail

@@ -1,5 +1,5 @@
 #pragma once
-// The agreement of ranks that gather parameters together on the unit that comes next.
+// Makes ranks that gather parameters together agree on the unit that comes next.
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/group/connection.hpp>
 
@@ -16,14 +16,14 @@ class UnitAgreement {
  public:
   explicit UnitAgreement(Connection& connection) : connection_(connection) {}
 
-  /// Called when a forward of `group` begins. Evaluations have an agreement of their own.
+  /// Is called when a forward of `group` begins. Evaluations have an agreement of their own.
   void begin(RankGroup& group, bool trains);
   void run(std::size_t unit) { turn({Turn::Run, unit}); }
   void end_forward();
-  /// Called when a unit is about to be gathered. In a forward its turn to run covers that.
+  /// Is called when a unit is about to be gathered. In a forward, its turn to run includes that.
   void gather(std::size_t unit);
   void end_backward();
-  /// Called after an exception, which all ranks have: nothing is agreed then.
+  /// Is called after an exception, which all ranks have: nothing is agreed then.
   void forget() noexcept;
   /// Takes the duration of the last step. A rank waits twice as long for another one's turn, but at
   /// least 1 s.
@@ -39,7 +39,7 @@ class UnitAgreement {
   struct Kind {
     std::vector<Turn> agreed;
     bool is_agreed = false;
-    std::int64_t forwards = 0;  // since the ranks met
+    std::int64_t forwards = 0;  // the number of forwards since the ranks met
     std::string post;           // the key of the last post
   };
 
@@ -49,10 +49,10 @@ class UnitAgreement {
   std::string text(const Turn& turn) const;
 
   Connection& connection_;
-  std::array<Kind, 2> kinds_;   // for evaluation, for training
-  RankGroup* group_ = nullptr;  // of the present forward; null outside of one
+  std::array<Kind, 2> kinds_;   // for evaluation, and for training
+  RankGroup* group_ = nullptr;  // the group of the present forward; null outside of a forward
   Kind* kind_ = nullptr;
-  std::vector<Turn> now_;  // of this forward
+  std::vector<Turn> now_;  // the turns of this forward
   bool follows_ = false;   // the turns so far are the agreed ones
   bool is_in_backward_ = false;
   std::int64_t generation_ = 0;

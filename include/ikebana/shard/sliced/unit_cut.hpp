@@ -1,5 +1,5 @@
 #pragma once
-// The cut of a unit's parameters among ranks, by rows.
+// Cuts a unit's parameters among ranks, by rows.
 #include <ikebana/hooks/arguments.hpp>
 
 namespace ikebana::detail {
@@ -11,8 +11,8 @@ class UnitCut {
 
   std::size_t count() const { return parameters_.size(); }
   RowRange rows(std::size_t i, std::int64_t rank) const;
-  /// True if the slices of this parameter are sent with others in one message, since copying them
-  /// costs less than a message.
+  /// Returns true if the slices of this parameter are sent with others in one message, because
+  /// copying them costs less than a message.
   bool is_small(std::size_t i) const { return is_small_[i]; }
 
   std::int64_t slice_bytes(std::size_t i, std::int64_t rank, std::size_t itemsize) const;
@@ -23,7 +23,7 @@ class UnitCut {
   /// other.
   at::Tensor new_whole(std::size_t i, const at::TensorOptions& options) const;
   at::Tensor new_slice(std::size_t i, std::int64_t rank, const at::TensorOptions& options) const;
-  /// A rank's rows of the whole parameter, which share its memory.
+  /// Returns a rank's rows of the whole parameter, which share its memory.
   at::Tensor slice(const at::Tensor& whole, std::size_t i, std::int64_t rank) const;
   /// Returns `t`, a whole parameter or a slice, in memory in which its rows follow each other: `t`
   /// itself if they do there.
@@ -36,15 +36,15 @@ class UnitCut {
     std::vector<std::int64_t> sizes, strides;
     std::int64_t row;  // elements of one row
   };
-  /// The strides of the parameter if its rows follow each other in memory, as in channels_last;
-  /// else the strides of a contiguous tensor.
+  /// Returns the strides of the parameter if its rows follow each other in memory, as in
+  /// channels_last, or else the strides of a contiguous tensor.
   static std::vector<std::int64_t> row_strides(const at::Tensor& t);
   std::vector<Parameter> parameters_;
   std::vector<bool> is_small_;
   std::int64_t ranks_;
 };
 
-/// The elements of a tensor without gaps, in the order of memory.
+/// Returns the elements of a tensor without gaps, in the order of memory.
 at::Tensor elements_in_memory(const at::Tensor& t);
 
 /// The small slices that one rank has of a unit, one after the other in one tensor of bytes.
@@ -53,7 +53,7 @@ class SmallSlices {
   /// `head` is the number of bytes before the first slice.
   SmallSlices(const UnitCut& cut, std::int64_t rank, const DTypes& dtypes, std::int64_t head = 0);
   std::int64_t bytes() const { return bytes_; }
-  /// Slice i within `memory`.
+  /// Returns slice i within `memory`.
   at::Tensor slice(const at::Tensor& memory, std::size_t i) const;
 
  private:

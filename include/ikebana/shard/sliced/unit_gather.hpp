@@ -1,5 +1,5 @@
 #pragma once
-// The gather of a unit's whole parameters from the ranks that have their slices.
+// Gathers a unit's whole parameters from the ranks that have their slices.
 #include <ikebana/shard/group/subgroup.hpp>
 #include <ikebana/shard/sliced/unit_cut.hpp>
 
@@ -25,7 +25,7 @@ class UnitGather {
   DTypes dtypes_;
   Tensors whole_;
   std::vector<at::Tensor> received_;                  // the small slices of each rank, or undefined
-  std::int64_t received_bytes_ = 0, sent_bytes_ = 0;  // of small slices
+  std::int64_t received_bytes_ = 0, sent_bytes_ = 0;  // the bytes of small slices
   Transfer transfer_;
 };
 

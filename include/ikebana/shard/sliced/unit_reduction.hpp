@@ -1,5 +1,5 @@
 #pragma once
-// The sum of a unit's gradients over a group of ranks, in which each rank receives its slices.
+// Sums a unit's gradients over a group of ranks, in which each rank receives its slices.
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/group/subgroup.hpp>
 #include <ikebana/shard/group/transfer.hpp>
@@ -28,13 +28,13 @@ class SliceMessage {
  private:
   SliceMessage(const UnitCut& cut, std::int64_t rank, const DTypes& dtypes,
                const at::TensorOptions& options);
-  /// The bytes of flags before the small slices.
+  /// Returns the bytes of flags before the small slices.
   std::int64_t head(const UnitCut& cut) const;
 
   at::TensorOptions options_;
   SmallSlices small_layout_;
   at::Tensor flags_, small_;
-  Tensors large_;  // by parameter; undefined for a small one
+  Tensors large_;  // the large gradients, by parameter; undefined for a small one
 };
 
 /// The transfer of such messages: of the tensors and, among devices, of the flags.
@@ -70,7 +70,7 @@ struct SliceTransfer {
 class RunningSum {
  public:
   void add(const at::Tensor& one, bool is_own);
-  /// The sum; undefined if nothing was added.
+  /// Returns the sum, which is undefined if nothing was added.
   at::Tensor result() const { return sum_.defined() && !is_own_ ? sum_.clone() : sum_; }
 
  private:
@@ -92,7 +92,7 @@ class UnitReduction {
   Tensors finish(Subgroup& group, const Tensors& before = {});
 
  private:
-  /// The rows of this rank's gradients that belong to `rank`.
+  /// Returns the rows of this rank's gradients that belong to `rank`.
   Tensors slices(std::int64_t rank) const;
   at::Tensor sum(std::size_t i, const at::Tensor& own, const at::Tensor& before) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// The sum of a unit's gradients over all ranks: within each copy of the model, then over the
+// Sums a unit's gradients over all ranks: first within each copy of the model, then over the
 // copies.
 #include <deque>
 #include <ikebana/shard/sliced/unit_gather.hpp>
@@ -20,7 +20,7 @@ class OrderedCopySum {
   /// Waits for the partial sum of the earlier copies, and returns it; returns nothing in the first
   /// copy.
   Tensors before(Subgroup& copies);
-  /// Hands on the sum of this copy and the earlier ones. In the last copy that is the whole sum.
+  /// Sends the sum of this copy and the earlier ones on. In the last copy that is the whole sum.
   void begin(Subgroup& copies, Tensors sums);
   void advance(Subgroup&) {}
   /// Waits for the whole sum, hands it on, and returns it.
@@ -84,8 +84,8 @@ struct ShardGroups {
 
 /// The cut of a unit, and the dtypes in which its gradients are summed.
 struct UnitLayout {
-  UnitCut cut;           // of the unit's parameters, among `slices`
-  UnitCut among_copies;  // of this rank's slices
+  UnitCut cut;           // the cut of the unit's parameters, among `slices`
+  UnitCut among_copies;  // the cut of this rank's slices
   DTypes dtypes;
 
   UnitLayout(const Tensors& whole, const ShardGroups& groups, DTypes sums)
@@ -103,8 +103,8 @@ class UnitSum {
  public:
   UnitSum(ShardGroups& groups, std::size_t unit, const UnitLayout& layout, Tensors gradients,
           c10::Device device, bool ordered);
-  /// Called when the next unit's sum has begun. If there are copies, waits for what was to arrive
-  /// meanwhile, and sends what follows from it. Throws RankFailed.
+  /// Is called when the next unit's sum has begun. If there are copies, waits for what was to
+  /// arrive meanwhile, and sends what follows from it. Throws RankFailed.
   void advance(ShardGroups& groups);
   /// Waits for the sums, and returns them; a sum is undefined if no rank has a gradient. Throws
   /// RankFailed.
@@ -141,9 +141,9 @@ class UnitSums {
   };
 
   bool are_empty() const { return pending_.empty(); }
-  /// True if there is memory for one more sum, and no sum of this unit is under way. Each sum has
-  /// memory for what it receives; at most two have whole gradients, and a third one has what copies
-  /// send each other.
+  /// Returns true if there is memory for one more sum, and no sum of this unit is under way. Each
+  /// sum has memory for what it receives. At most two have whole gradients, and a third one has
+  /// what copies send each other.
   bool may_begin(std::size_t unit, const ShardGroups& groups) const;
   void begin(ShardGroups& groups, std::size_t unit, UnitSum sum);
   Ended end_oldest(ShardGroups& groups);

@@ -1,6 +1,6 @@
 #pragma once
-// The checksum of saved states: CRC-32 as in zlib, gzip and PNG, so that programs in any language
-// can verify a file.
+// Computes the checksum of saved states, which is CRC-32 as in zlib, gzip and PNG, so that programs
+// in any language can verify a file.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,9 @@ using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 /// inverted.
 std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned char* p, std::size_t n);
 
-/// Continues a CRC-32: `before` is that of the preceding bytes, 0 at the beginning. About 10 GB/s
-/// on processors with carry-less multiplication (PCLMULQDQ), about 0.5 GB/s on others.
+/// Continues a CRC-32. `before` is the CRC-32 of the preceding bytes, or 0 at the beginning. It
+/// reads about 10 GB/s on processors with carry-less multiplication (PCLMULQDQ), and about 0.5 GB/s
+/// on others.
 std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t n);
 
 /// Returns the CRC-32 of two pieces that follow each other, from the CRC-32 of each and the length

@@ -95,8 +95,8 @@ class Json {
  public:
   /// Returns the number of bytes of a text's first character; 0 if it is not valid UTF-8.
   static std::size_t utf8_length(std::string_view text);
-  /// Makes a valid UTF-8 text for an error message: JSON-escaped, so on one line, with `?` for each
-  /// byte that is not UTF-8, and cut after about 100 bytes.
+  /// Makes a valid UTF-8 text for an error message. It is JSON-escaped and therefore on one line,
+  /// has `?` for each byte that is not UTF-8, and is cut after about 100 bytes.
   static std::string excerpt(std::string_view text);
   /// Writes a text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
   static std::string quoted(std::string_view text);

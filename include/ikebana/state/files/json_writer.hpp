@@ -1,5 +1,6 @@
 #pragma once
-// Writes JSON: the only writer of it in the library. json.hpp reads it. Independent of LibTorch.
+// Writes JSON. It is the only writer of JSON in the library, and json.hpp reads it. It is
+// independent of LibTorch.
 #include <concepts>
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
-// The format of saved states and weights, safetensors: the length of a JSON header, the header, the
-// tensors' bytes. Source: github.com/huggingface/safetensors. Independent of LibTorch, so that a
-// fuzzer can run it on its own.
+// Defines the format of saved states and weights, safetensors: the length of a JSON header, the
+// header, the tensors' bytes. Source: github.com/huggingface/safetensors. It is independent of
+// LibTorch, so that a fuzzer can run it on its own.
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace ikebana {
 
 /// One tensor of a file.
 struct FileTensor {
-  std::string dtype;                ///< by the format's name: F32, BF16, I64
+  std::string dtype;                ///< the format's name of the dtype: F32, BF16, I64
   std::vector<std::int64_t> shape;  ///< its sizes
   std::uint64_t begin = 0;          ///< offset of its bytes from the first tensor's first byte
   std::uint64_t end = 0;            ///< offset behind its last byte
@@ -23,7 +23,7 @@ struct FileTensor {
 /// The header of a file of tensors.
 struct FileHeader {
   std::map<std::string, std::string> metadata;  ///< texts by name, checksums among them
-  std::map<std::string, FileTensor> tensors;    ///< by name
+  std::map<std::string, FileTensor> tensors;    ///< the tensors, by name
   std::uint64_t data = 0;                       ///< offset of the tensors' bytes in the file
 };
 

@@ -17,8 +17,8 @@ class TensorFileReader {
  public:
   TensorFileReader(Files& files, const Files::Path& path) : path_(path), file_(files.open(path)) {}
 
-  /// Reads the header. With `require_checksums`, a file without checksums counts as damaged;
-  /// without it, the checksums that the file has are compared.
+  /// Reads the header. With `require_checksums`, a file without checksums counts as damaged.
+  /// Without it, the checksums that the file has are compared.
   FileHeader header(bool require_checksums = false);
   /// The dtype and shape of one tensor, which may be stored as bytes.
   struct Layout {

@@ -13,8 +13,8 @@ using Metadata = std::map<std::string, std::string>;
 
 /// The header and the tensors that `load_tensors` reads.
 struct TensorFile {
-  FileHeader header;  ///< of the file, with its metadata
-  StateDict tensors;  ///< by name, on the CPU
+  FileHeader header;  ///< the header of the file, with its metadata
+  StateDict tensors;  ///< the tensors, by name, on the CPU
 };
 
 namespace detail {
@@ -49,9 +49,9 @@ inline constexpr NamedType named_types[] = {{at::kBool, "BOOL"},
 /// know the dtype. Such a tensor is stored as U8 with one more dimension, the bytes of an element,
 /// and the metadata names its dtype.
 const char* name_of_type(at::ScalarType type);
-/// Returns the dtype that has this name in the format; Undefined if the name is unknown.
+/// Returns the dtype that has this name in the format, or Undefined if the name is unknown.
 at::ScalarType type_of_name(std::string_view name);
-/// Returns the dtype that has this name in LibTorch, which the metadata holds; Undefined if the
+/// Returns the dtype that has this name in LibTorch, which the metadata holds, or Undefined if the
 /// name is unknown.
 at::ScalarType type_of_metadata(const std::string& name);
 
@@ -66,7 +66,7 @@ class TensorFileWriter {
  public:
   /// `rows` are the rows of whole tensors that the file has; they are written to the metadata.
   TensorFileWriter(const StateDict& dict, Metadata metadata, const StateRows& rows = {});
-  /// Bytes of the whole file.
+  /// Returns the size of the whole file in bytes.
   std::uint64_t size() const { return 8 + header_size_ + end_; }
 
   /// Writes the file. Returns the header's checksum, which covers all other checksums.
@@ -97,7 +97,7 @@ class TensorFileWriter {
 
   Metadata metadata_;
   std::vector<Item> items_;
-  std::uint64_t end_ = 0, header_size_ = 0;  // bytes of all tensors; of the header
+  std::uint64_t end_ = 0, header_size_ = 0;  // the bytes of all tensors, and of the header
   std::size_t digits_ = 0;                   // offset of the header's checksum in the header
 };
 

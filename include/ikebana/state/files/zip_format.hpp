@@ -1,7 +1,7 @@
 #pragma once
-// The records of a zip archive of stored entries, which zip_reader.hpp reads and zip_writer.hpp
-// writes. All numbers are little-endian. Source: APPNOTE.TXT of PKWARE, version 6.3.10.
-// Independent of LibTorch.
+// Defines the records of a zip archive of stored entries, which zip_reader.hpp reads and
+// zip_writer.hpp writes. All numbers are little-endian. Source: APPNOTE.TXT of PKWARE, version
+// 6.3.10. It is independent of LibTorch.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -34,7 +34,7 @@ enum ZipSignature : std::uint32_t {
   zip64_end = 0x06064b50,
   zip64_locator = 0x07064b50
 };
-/// Bytes of the records, without the texts at their ends.
+/// The sizes of the records in bytes, without the texts at their ends.
 inline constexpr std::size_t zip_local_bytes = 30, zip_central_bytes = 46, zip_end_bytes = 22,
                              zip64_end_bytes = 56, zip64_locator_bytes = 20;
 /// Flags of an entry: encrypted, followed by a descriptor, and named in UTF-8.
@@ -83,7 +83,7 @@ struct ZipHeader {
   std::uint16_t name_bytes = 0, extra_bytes = 0;
   // Only an entry of the central directory has these.
   std::uint16_t comment_bytes = 0, disk = 0;
-  std::uint64_t offset = 0;  // of the local header
+  std::uint64_t offset = 0;  // the offset of the local header
 };
 
 /// Reads a record after its signature.

@@ -1,7 +1,7 @@
 #pragma once
-// Reads untrusted zip archives of stored entries, such as torch.export.save and torch.save write;
-// every field is checked. LibTorch's PyTorchStreamReader does not compare checksums. Independent of
-// LibTorch, so that a fuzzer can run it on its own.
+// Reads untrusted zip archives of stored entries, such as torch.export.save and torch.save write.
+// Every field is checked. LibTorch's PyTorchStreamReader does not compare checksums. It is
+// independent of LibTorch, so that a fuzzer can run it on its own.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/files/zip_format.hpp>
 #include <map>
@@ -18,10 +18,10 @@ class ZipReader {
   /// neither overlap nor leave gaps.
   ZipReader(Files& files, const Files::Path& path);
 
-  /// The entries in the order of the directory, without folders. Their names, here and below, are
-  /// without the root folder.
+  /// Returns the entries in the order of the directory, without folders. Their names, here and
+  /// below, are without the root folder.
   std::span<const ZipEntry> entries() const { return entries_; }
-  /// The folder in which all entries are; empty if they are in no folder or in several.
+  /// Returns the folder in which all entries are; empty if they are in no folder or in several.
   const std::string& root() const { return root_; }
   bool has(std::string_view name) const { return index_.count(name) != 0; }
   /// Throws BadFile if the archive has no entry of this name.
@@ -80,7 +80,7 @@ class ZipReader {
   std::unique_ptr<InputFile> file_;
   std::string root_;
   std::vector<ZipEntry> entries_;
-  std::map<std::string, std::size_t, std::less<>> index_;  // of entries_, by name
+  std::map<std::string, std::size_t, std::less<>> index_;  // the index in entries_, by name
 };
 
 }  // namespace ikebana::detail

@@ -1,10 +1,10 @@
 #pragma once
 // Writes zip archives of stored entries that begin at multiples of 64 bytes, as torch.export.load,
-// torch.load and other programs read them; zip_reader.hpp reads them, too. LibTorch's
-// PyTorchStreamWriter cannot replace it: a disk that fails ends the process, because its destructor
+// torch.load and other programs read them. zip_reader.hpp reads them, too. LibTorch's
+// PyTorchStreamWriter cannot replace it. A disk that fails ends the process, because its destructor
 // writes the rest of the archive and throws; it does not tell the archive's size before it writes,
-// which write_durably reserves; and it needs the bytes of a whole entry in memory. Independent of
-// LibTorch.
+// which write_durably reserves; and it needs the bytes of a whole entry in memory. It is
+// independent of LibTorch.
 #include <functional>
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/files/zip_format.hpp>
@@ -33,7 +33,7 @@ class ZipWriter {
   /// order of bytes in numbers.
   void add_records_of_pytorch();
 
-  /// Bytes of the whole archive.
+  /// Returns the size of the whole archive in bytes.
   std::uint64_t size() const;
   /// Writes the archive so that an interruption or a failing disk leaves the file at `path` as it
   /// was (write_durably). Throws FileFailed.
@@ -57,7 +57,7 @@ class ZipWriter {
   static void write_bytes(OutputFile& file, Item& item);
   static std::string local_header(const Item& item);
   static std::string directory_entry(const Item& item);
-  /// The numbers of an entry of the directory that need 64 bits, as an extra field.
+  /// Returns the numbers of an entry of the directory that need 64 bits, as an extra field.
   static std::string wide_extra(const Item& item);
   bool has_wide_end() const;
   std::string end_records() const;

@@ -26,7 +26,7 @@ inline c10::Device device_of(const StateDict& state) {
   return at::kCPU;
 }
 
-/// Allocates memory of the host. A device copies to pinned memory without the host's help.
+/// Allocates memory on the host. A device copies to pinned memory without the host's help.
 inline std::shared_ptr<void> allocate_block(std::size_t size, bool pinned) {
   if (pinned) try {
       const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(true);

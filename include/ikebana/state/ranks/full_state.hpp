@@ -44,7 +44,8 @@ class FullState {
   std::optional<TensorFileWriter> writer_;
   std::unique_ptr<OutputFile> file_;
   bool is_writer_ = false;
-  std::map<std::string, std::uint64_t> offsets_;  // where rows begin in the file, by quoted name
+  std::map<std::string, std::uint64_t> offsets_;  // the offset in the file at which rows begin, by
+                                                  // quoted name
 };
 
 /// Saves the state of all ranks to one file. All ranks call it.

@@ -1,6 +1,6 @@
 #pragma once
-// The files of a state that several ranks saved: one for each rank, and the manifest at the state's
-// path, which names them. The manifest is written last, and replaced at once.
+// Defines the files of a state that several ranks saved: one for each rank, and the manifest at the
+// state's path, which names them. The manifest is written last, and replaced at once.
 #include <cstdint>
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/safetensors_format.hpp>
@@ -11,7 +11,7 @@
 
 namespace ikebana::detail {
 
-inline constexpr const char *ranks_key = "ikebana.ranks",  // how many files there are
+inline constexpr const char *ranks_key = "ikebana.ranks",  // the number of files
     *file_prefix = "ikebana.file.";                        // followed by the rank
 
 /// A file of one rank: its name, in the folder of the manifest, and the checksum of its header,
@@ -20,8 +20,8 @@ struct RankFile {
   std::string name, checksum;
 };
 
-/// `state.safetensors.1f2e3d4c5b6a7988.rank-2-of-4`. Each save has a token of its own, so that it
-/// overwrites no file of the save before.
+/// Returns `state.safetensors.1f2e3d4c5b6a7988.rank-2-of-4`. Each save has a token of its own, so
+/// that it overwrites no file of the save before.
 std::string rank_file_name(const Files::Path& state, const std::string& token, std::int64_t rank,
                            std::int64_t ranks);
 

@@ -13,7 +13,7 @@ class StateReader {
   /// Opens a state. With `require_checksums`, a file without checksums counts as damaged.
   StateReader(Files& files, const Files::Path& path, bool require_checksums = true);
 
-  /// The number of ranks that saved the state.
+  /// Returns the number of ranks that saved the state.
   std::int64_t ranks() const { return std::ssize(parts_); }
   const FileHeader& header() const { return header_; }
   /// Returns the names of tensors that `rank` of `ranks` loads: the names that all ranks share, and
@@ -45,7 +45,7 @@ class StateReader {
   struct Pieces {
     at::ScalarType type = at::ScalarType::Undefined;
     std::vector<std::int64_t> sizes = {};
-    std::vector<Piece> all = {};  // in the order of rows, without gaps
+    std::vector<Piece> all = {};  // the pieces in the order of rows, without gaps
   };
 
   void add(const RankFile& file);
@@ -62,17 +62,18 @@ class StateReader {
 
   /// Finds the rows that are in the files, and checks that none is missing.
   void collect();
-  /// `text`: the first row, the one after the last, and how many the whole tensor has.
+  /// Adds a piece. `text` has the first row, the one after the last, and the number of rows of the
+  /// whole tensor.
   void add_piece(std::size_t part, const std::string& name, const std::string& text);
   [[noreturn]] void damaged(const std::string& name, const std::string& what) const;
 
   Files& files_;
   Files::Path path_;
-  FileHeader header_;  // of the file at the path
+  FileHeader header_;  // the header of the file at the path
   std::vector<Part> parts_;
   std::optional<TensorFileReader> open_;
   std::size_t open_part_ = 0;
-  std::map<std::string, Pieces> pieces_;  // of tensors that are cut into rows
+  std::map<std::string, Pieces> pieces_;  // the pieces of tensors that are cut into rows
 };
 
 }  // namespace ikebana::detail

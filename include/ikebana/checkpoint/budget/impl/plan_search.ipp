@@ -40,8 +40,8 @@ IKEBANA_INLINE std::int64_t PlanBounds::least_peak(const Costs& costs, std::size
   std::int64_t peak = done == 0 ? costs.fixed : costs.units[done - 1].after_forward;
   if (done == costs.size()) return peak;
   const UnitCosts& unit = costs.units[done];
-  std::int64_t next =
-      std::max(unit.forward, unit.backward);  // of a unit within a segment, or before one
+  std::int64_t next = std::max(unit.forward, unit.backward);  // the memory of a unit within a
+                                                              // segment, or before one
   if (done > 0 && unit.allows(Choice::Joined)) {
     const UnitCosts& before = costs.units[done - 1];
     next = std::max(unit.forward,

@@ -9,8 +9,8 @@ namespace ikebana::detail {
 /// to the next.
 inline constexpr std::int64_t elements_in_part = std::int64_t{1} << 16;
 
-/// True for a parameter of several parts whose gradient and state have its memory layout. State of
-/// one element belongs to the whole parameter.
+/// Returns true for a parameter of several parts whose gradient and state have its memory layout.
+/// State of one element belongs to the whole parameter.
 inline bool has_parts(const Bucket& b, std::size_t j) {
   const at::Tensor& p = b.parameters[j];
   if (p.numel() < 2 * elements_in_part || !p.is_non_overlapping_and_dense()) return false;

@@ -21,7 +21,7 @@ IKEBANA_INLINE std::vector<std::vector<OwnedMatrix>> matrix_rounds(const std::ve
   struct Rank {
     double work = 0;
     std::size_t round = 0;
-    std::int64_t elements = 0;  // in its last round
+    std::int64_t elements = 0;  // the number in its last round
   };
   std::vector<Rank> each(ranks);
   std::vector<std::vector<OwnedMatrix>> rounds;

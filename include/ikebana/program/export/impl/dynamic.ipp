@@ -15,7 +15,7 @@ namespace ikebana::detail::exported {
                  "} " + why);
 }
 
-/// The input that a dimension names, by its index. Throws BadValue for another name.
+/// Returns the index of the input that a dimension names. Throws BadValue if no input has the name.
 inline std::size_t input_of_dim(const DynamicDim& dim, const std::vector<std::string>& names) {
   const auto found = std::ranges::find(names, dim.input);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
@@ -75,8 +75,8 @@ IKEBANA_INLINE std::vector<Symbol> symbols_of(const std::vector<DynamicDim>& dyn
   return all;
 }
 
-/// Other sizes of a symbol, the best ones first: without a factor in common with the example's,
-/// smaller than it, near its half.
+/// Returns other sizes of a symbol, the best ones first: sizes that have no factor in common with
+/// the example's, are smaller than it, and are near its half.
 inline std::vector<std::int64_t> other_sizes(const Symbol& symbol,
                                              const std::set<std::int64_t>& taken) {
   const std::int64_t m = symbol.multiple_of, own = symbol.example / m;

@@ -88,7 +88,7 @@ class GraphMaker {
     }
   }
 
-  /// The integer with which all recordings call an operator.
+  /// Returns the integer with which all recordings call an operator.
   std::optional<Size> size_of(const Values& values) { return graph_.sizes.find(values); }
 
   [[noreturn]] void burnt_in(const RecordedNode& node, const std::string& argument,
@@ -120,13 +120,13 @@ class GraphMaker {
     if (is_same) return value;
     return changing(i, a, in);
   }
-  /// True for equal values; NaN is equal to itself.
+  /// Returns true if the values are equal. NaN is equal to itself.
   static bool same(const c10::IValue& a, const c10::IValue& b) {
     if (a.isDouble() && b.isDouble() && a.toDouble() != a.toDouble())
       return b.toDouble() != b.toDouble();
     return a.tagKind() == b.tagKind() && a == b;
   }
-  /// Throws if another number was given at the same sizes: it follows from values.
+  /// Throws if another number was given at the same sizes, because it then follows from values.
   void check_host(const RecordedNode& node, const std::string& argument,
                   const std::vector<std::string>& texts) const {
     for (std::size_t r = 1; r < forwards_.size(); ++r)
@@ -189,7 +189,7 @@ class GraphMaker {
     }
     for (std::size_t d = 0; d < value.facts.strides.size(); ++d) {
       const auto stride = of(&TensorFacts::strides, d);
-      // Strides are only described: a program computes with those that its tensors have.
+      // Strides are only described. A program computes with the strides that its tensors have.
       made.strides.push_back(stride ? *stride : Size{value.facts.strides[d], {}});
     }
     graph_.values.push_back(std::move(made));

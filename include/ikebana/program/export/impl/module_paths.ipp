@@ -5,7 +5,7 @@
 
 namespace ikebana::detail::exported {
 
-/// The innermost module that has both.
+/// Returns the innermost module that contains both.
 inline std::string common_module(std::string a, const std::string& b) {
   while (!is_within(b, a)) a = module_part(a);
   return a;
@@ -17,7 +17,8 @@ class ModulePaths {
   ModulePaths(Graph& graph, const ModelWeights& weights) : graph_(graph), weights_(weights) {}
 
   void set() {
-    std::vector<std::optional<std::string>> own;  // of the module whose weights a node reads
+    std::vector<std::optional<std::string>> own;  // the path of the module whose weights a node
+                                                  // reads
     for (const GraphNode& node : graph_.nodes) own.push_back(owner(node));
     std::vector<std::string> paths;
     for (std::size_t i = 0; i < own.size(); ++i)
@@ -26,7 +27,7 @@ class ModulePaths {
   }
 
  private:
-  /// The module inside of the node's unit that owns the weights which it reads.
+  /// Returns the module inside of the node's unit that owns the weights which it reads.
   std::optional<std::string> owner(const GraphNode& node) const {
     std::optional<std::string> path;
     for (const Argument& argument : node.inputs) {
@@ -46,7 +47,8 @@ class ModulePaths {
     }
     return path;
   }
-  /// The module that has both neighbours with weights, if all ran in one unit.
+  /// Returns the innermost module that contains both neighbours with weights, if all ran in one
+  /// unit.
   std::string between(const std::vector<std::optional<std::string>>& own, std::size_t i) const {
     const std::string& unit = graph_.nodes[i].module;
     std::size_t before = i, after = i;

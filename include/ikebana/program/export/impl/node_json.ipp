@@ -16,7 +16,7 @@ inline std::string target_of(const c10::OperatorHandle& op) {
   return "torch.ops." + name.substr(0, name.find("::")) + "." + base_name(op) + "." +
          (overload.empty() ? "default" : overload);
 }
-/// True for the schema's default value, which Python leaves out.
+/// Returns true for the schema's default value, which Python leaves out.
 inline bool is_default(const Argument& argument, const c10::Argument& schema) {
   const auto* value = std::get_if<c10::IValue>(&argument);
   const auto& standard = schema.default_value();
@@ -83,7 +83,7 @@ IKEBANA_INLINE std::string NodeJson::size_name(const Size& size, const std::stri
     const auto [input, dim] = symbols_[e.symbol].places[0];
     return sym_size(expression, names_.inputs[input], dim, module);
   }
-  if (e.divides)  // a division is a guess: the size of a tensor that has it is not
+  if (e.divides)  // a division is a guess, but the size of a tensor that has it is not
     for (const auto& [id, dim] : sized_)
       if (graph_.values[id].sizes[dim].expression == size.expression)
         return sym_size(expression, id, dim, module);

@@ -34,7 +34,7 @@ IKEBANA_INLINE Recorder::~Recorder() {
   current() = nullptr;
 }
 
-// LibTorch lets no exception out of a callback, so that it is noted as a problem.
+// LibTorch does not let an exception out of a callback, so it is noted as a problem.
 IKEBANA_INLINE std::unique_ptr<at::ObserverContext> Recorder::begin(
     const at::RecordFunction& function) {
   if (Recorder* recorder = current()) {
@@ -242,7 +242,7 @@ IKEBANA_INLINE void Recorder::end_operator(const at::RecordFunction& function) {
   const std::string& name = frame.op->operator_name().name;
   const bool is_empty = name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
   std::vector<Operand> outputs;
-  if (!frame.is_cast && !frame.is_expanded)  // else the results are those of operators inside
+  if (!frame.is_cast && !frame.is_expanded)  // otherwise the results belong to the operators inside
     for (const c10::IValue& result : results) outputs.push_back(result_of(result, is_empty));
   frames_.pop_back();
   keep(std::move(frame), std::move(outputs));

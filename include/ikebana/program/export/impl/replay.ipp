@@ -66,7 +66,7 @@ class Replay {
     }
     return optional ? c10::IValue(some) : c10::IValue(all);
   }
-  /// The values that each node is the last to use.
+  /// Returns the values that each node is the last one to use.
   std::vector<std::vector<ValueId>> last_uses() const {
     std::vector<std::optional<std::size_t>> last(graph_.values.size());
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {

@@ -75,7 +75,8 @@ class TensorPickle {
     if (type.empty()) bytes_ += "ctorch\n" + dtype_name(t.scalar_type()) + "\n";
     bytes_ += "tR";
   }
-  /// The name of a storage of this dtype; empty for newer dtypes, which have none.
+  /// Returns the name of a storage of this dtype, or an empty text for newer dtypes, which have no
+  /// name.
   static std::string storage_type(c10::ScalarType type) {
     const bool is_old = type <= at::kComplexDouble || type == at::kBool || type == at::kBFloat16;
     return is_old && type != at::kComplexHalf ? std::string(c10::toString(type)) + "Storage" : "";

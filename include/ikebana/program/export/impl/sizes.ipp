@@ -85,7 +85,7 @@ IKEBANA_INLINE Size SizeTable::scaled(Size expression, std::int64_t factor, std:
   return expression;
 }
 
-/// The number c of `values = c * of + d`; nothing if it does not exist.
+/// Returns the number c of `values = c * of + d`, or no value if it does not exist.
 inline std::optional<std::int64_t> slope(const Values& values, const Values& of) {
   for (std::size_t r = 1; r < values.size(); ++r) {
     const std::int64_t run = of[r] - of[0], rise = values[r] - values[0];
@@ -105,7 +105,8 @@ IKEBANA_INLINE std::optional<Size> SizeTable::affine(const Values& values, std::
   return scaled({0, of}, *c, values[0] - *c * all_[of].values[0]);
 }
 
-/// `(of + d) // r`, as strided convolutions, poolings and halves give it; the d nearest to 0.
+/// Returns `(of + d) // r`, as strided convolutions, poolings and halves give it, with the d
+/// nearest to 0.
 IKEBANA_INLINE std::optional<Size> SizeTable::quotient(const Values& values, std::size_t of) {
   constexpr std::int64_t max_divisor = 64;
   const Values& a = all_[of].values;

@@ -62,7 +62,7 @@ IKEBANA_INLINE ModelWeights::ModelWeights(torch::nn::Module& root) {
     paths_.emplace(&module, path);
     modules_.emplace_back(path, without_impl(without_namespace(module.name())));
   };
-  add_module(root, "");  // it may lie on the stack, without an owner
+  add_module(root, "");  // the root may lie on the stack, without an owner
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false))
     add_module(*item.value(), item.key());
 }

@@ -35,7 +35,8 @@ IKEBANA_INLINE std::vector<BucketPlan> plan_buckets(const Tensors& masters,
     std::size_t last;  // position in `order` of what was added last
   };
   std::vector<Open> all;
-  std::map<at::ScalarType, std::pair<std::size_t, double>> open;  // by dtype: bucket, its limit
+  std::map<at::ScalarType, std::pair<std::size_t, double>> open;  // the bucket and its limit, by
+                                                                  // dtype
   for (std::size_t at = 0; at < order.size(); ++at) {
     const at::Tensor& master = masters[order[at]];
     const at::ScalarType dtype = master.scalar_type();

@@ -9,7 +9,7 @@ namespace ikebana::detail {
 IKEBANA_INLINE std::vector<std::size_t> SparseGradients::exchange(Connection& connection,
                                                                   c10::Device device) {
   const auto ranks = static_cast<std::size_t>(connection.size());
-  std::vector<std::vector<Size>> sizes;  // of each rank, by position in `indices_`
+  std::vector<std::vector<Size>> sizes;  // the sizes of each rank, by position in `indices_`
   for (const std::string& text : exchange_in(connection, "sparse gradients", own_sizes()))
     sizes.push_back(parsed(text));
   for (std::size_t i = 0; i < indices_.size(); ++i) check(sizes, i);

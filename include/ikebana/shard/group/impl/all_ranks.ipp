@@ -11,7 +11,7 @@ namespace ikebana::detail {
 IKEBANA_INLINE void BufferBroadcast::run(Connection& connection, const torch::nn::Module& model) {
   if (connection.size() == 1) return;
   const at::NoGradGuard no_grad;
-  std::map<std::string, std::vector<at::Tensor>> all;  // by device
+  std::map<std::string, std::vector<at::Tensor>> all;  // the tensors, by device
   for (const at::Tensor& buffer : each_once(model.buffers()))
     if (buffer.layout() == at::kStrided && buffer.numel() > 0 &&
         at::has_internal_overlap(buffer) != at::MemOverlap::Yes)

@@ -23,8 +23,8 @@ namespace ikebana::detail {
 /// to a quarter of a step's CPU time.
 class MessageThread {
  public:
-  /// The thread of this process. It starts at the first use and exists as long as the process,
-  /// since others may end after it.
+  /// Returns the thread of this process. It starts at the first use and exists as long as the
+  /// process, because others may end after it.
   static MessageThread& of_process();
   /// `f` must not wait for messages.
   template <class F>

@@ -44,7 +44,7 @@ IKEBANA_INLINE void StderrRelay::keep(char c) {
   }
 }
 
-/// This process's variables, with the variables of one rank of `launch`.
+/// Returns this process's variables, together with the variables of one rank of `launch`.
 inline std::vector<std::string> rank_environment(std::int64_t rank, std::int64_t size,
                                                  const Listener& listener) {
   std::vector<std::pair<std::string, std::string>> own{

@@ -145,7 +145,7 @@ IKEBANA_INLINE void ZipReader::read_directory(const Directory& d) {
   ZipFields fields(bytes);
   std::vector<Listed> items;
   items.reserve(d.entries);
-  std::uint64_t claimed = 0;  // by the entries so far, so that no byte is read twice
+  std::uint64_t claimed = 0;  // the bytes of the entries so far, so that no byte is read twice
   for (std::uint64_t i = 0; i < d.entries; ++i) {
     items.push_back(listed(fields, d.end - fields.left()));
     Listed& item = items.back();

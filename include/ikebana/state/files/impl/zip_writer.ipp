@@ -12,7 +12,8 @@ namespace ikebana::detail {
 
 inline constexpr std::uint64_t zip_alignment = 64;
 inline constexpr std::uint16_t padding_extra = 0x4246;  // the extra field that PyTorch pads with
-inline constexpr std::uint16_t zip_version = 20, zip64_version = 45;  // that a reader must know
+inline constexpr std::uint16_t zip_version = 20, zip64_version = 45;  // the versions that a reader
+                                                                      // must know
 inline constexpr std::uint32_t zip_time = 0x00210000;                 // 1980-01-01, 0:00
 
 /// Returns numbers as they stand in a record.
@@ -23,7 +24,8 @@ std::string zip_record(Numbers... numbers) {
   return bytes;
 }
 
-/// Returns a number as it stands in a field of 32 bits; those that do not fit stand elsewhere.
+/// Returns a number as it is written in a field of 32 bits. Numbers that do not fit are written
+/// elsewhere.
 inline std::uint32_t narrow(std::uint64_t number) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, zip_wide));
 }

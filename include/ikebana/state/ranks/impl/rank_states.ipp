@@ -82,7 +82,8 @@ IKEBANA_INLINE std::vector<std::string> lines_of(const std::string& text) {
 }
 
 IKEBANA_INLINE std::string divide(RankGroup& group, std::int64_t slice_rank, RankState& state) {
-  std::map<std::string, std::string> contents;  // of each tensor that may differ among ranks
+  std::map<std::string, std::string> contents;  // the contents of each tensor that may differ among
+                                                // ranks
   for (const auto& [name, t] : state.tensors)
     if (!state.rows.count(name))
       contents[name] = std::to_string(content_hash(t)) + " " + Json::quoted(name);
