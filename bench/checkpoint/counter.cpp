@@ -1,4 +1,4 @@
-// Loaded by Python: the bytes in use of LibTorch's CPU allocator, now and at the peak.
+// Python loads this to read the bytes in use of LibTorch's CPU allocator, now and at the peak.
 #include <ikebana/bridge/memory.hpp>
 
 namespace {

@@ -1,4 +1,5 @@
-"""Texts that stand within others: advice that depends on an error's text, and items of lists."""
+"""Lists texts that stand within others: advice that depends on an error's text, and items of
+lists."""
 import re
 
 from names import has_literal
@@ -6,7 +7,7 @@ from texts import Texts
 
 
 def hints(tree):
-    """(phrase of LibTorch's text, what to do) for `suggestion` of core/suggestion.hpp."""
+    """Yields (phrase of LibTorch's text, what to do) for `suggestion` of core/suggestion.hpp."""
     source = tree.sources["core/suggestion.hpp"]
     tokens = source.tokens
     begin = next(i for i, t in enumerate(tokens) if t.text == "hints" and tokens[i + 1].text == "[")
@@ -20,7 +21,7 @@ def hints(tree):
 
 
 def other_hint(tree):
-    """What to do where no phrase is in the text."""
+    """Returns what to do if no phrase is in the text."""
     return returned(tree, "core/suggestion.hpp", "suggestion")[-1]
 
 
@@ -47,7 +48,7 @@ def pushed(tree, name):
 
 
 def returned(tree, header, name):
-    """The texts that the functions of a header with this name return."""
+    """Returns the texts that the functions of a header with this name return."""
     source = tree.sources[header]
     texts = [t for f in source.functions if f.name == name for t in tree.returned(f, {}, 0)]
     return [t for t in texts if has_literal(t) and " " in t]
@@ -60,7 +61,7 @@ def given(tree, header, name, parameter):
 
 
 def of_group(tree, heading):
-    """(title, texts) of what the texts of a group of the page may contain."""
+    """Yields (title, texts) of what the texts of a group of the page may contain."""
     if heading == "BadState":
         yield "What the list after `restore:` may contain", [
             *returned(tree, "state/archive.hpp", "take_other_policies"),

@@ -9,13 +9,13 @@ from names import BEGIN, has_literal, varies
 from texts import Texts, returns
 
 DEEPEST_CALLS = 4
-# Functions whose names are too common to find the calls of.
+# These are functions whose names are too common to find the calls of them.
 NOT_BY_CALL = {"model.hpp:at", "average/averages.hpp:check"}
 
 
 @dataclasses.dataclass
 class Bound:
-    """The texts that a call gives to parameters, where it is, and its template arguments."""
+    """The texts that a call gives to parameters, its place, and its template arguments."""
 
     source: Source
     at: int
@@ -24,7 +24,7 @@ class Bound:
 
 
 def text_of(path):
-    """A header, with the bodies that stand apart from it."""
+    """Returns a header, with the bodies that are in a file of their own."""
     bodies = path.parent / "impl" / f"{path.stem}.ipp"
     text = path.read_text()
     return text + bodies.read_text().replace("IKEBANA_INLINE ", "") if bodies.exists() else text
@@ -47,7 +47,7 @@ class Tree:
 
     @functools.cache
     def reach(self, name):
-        """The headers that one includes, with the number of steps to each."""
+        """Returns the headers that one includes, with the number of steps to each."""
         found, queue = {name: 0}, [name]
         for now in queue:
             for other in self.sources[now].includes if now in self.sources else ():
@@ -67,7 +67,7 @@ class Tree:
         return sorted(near, key=lambda f: (not f.outer, reach.get(f.file.name, 0)))
 
     def returned(self, function, bound, depth):
-        """The texts that a function returns."""
+        """Returns the texts that a function returns."""
         begin, end = function.body
         texts = []
         tokens = function.file.tokens
@@ -78,7 +78,7 @@ class Tree:
         return list(dict.fromkeys(texts))
 
     def constant(self, name, source):
-        """The text of `constexpr const char* name = "...";`, and its header."""
+        """Returns the text of `constexpr const char* name = "...";`, and its header."""
         for where, at in sorted(self.words[name], key=lambda w: w[0] is not source):
             tokens = where.tokens
             if at + 2 < len(tokens) and tokens[at + 1].text == "=" and tokens[at + 2].kind in (
@@ -89,7 +89,8 @@ class Tree:
         return None
 
     def calls(self, function):
-        """The calls of a function: header, index of the name, arguments, template arguments."""
+        """Yields the calls of a function: header, index of the name, arguments, template
+        arguments."""
         for source, at in self.words[function.name]:
             tokens, bracket, types = source.tokens, at + 1, ()
             if tokens[bracket].text == "<":
@@ -106,7 +107,8 @@ class Tree:
                 yield source, at, inside, types
 
     def bounds(self, function, wanted, depth=0):
-        """What the calls of a function give to the parameters that are wanted, where it is text."""
+        """Returns what the calls of a function give to the parameters that are wanted, if it is
+        text."""
         if f"{function.file.name}:{function.name}" in NOT_BY_CALL or depth > DEEPEST_CALLS:
             return
         names = [p[0] for p in function.parameters]
@@ -147,7 +149,7 @@ class Tree:
 
 
 def callers(function):
-    """A lambda and the function that it is in, or the function alone."""
+    """Returns a lambda and the function that it is in, or the function alone."""
     return [] if function is None else [function, *callers(function.outer)]
 
 
