@@ -100,7 +100,7 @@ struct Problem {
     const auto groups = row.groups ? row.groups : row.heads;
     return {heads(x[0], row.heads), heads(x[1], groups), heads(x[2], groups)};
   }
-  /// The output and, when training, the three gradients.
+  /// Returns the output and, when training, the three gradients.
   Tensors run(AttentionForm form, const Tensors& x) const {
     auto with = options;
     with.form = form;
@@ -131,7 +131,8 @@ double seconds_of(const Problem& problem, AttentionForm form) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The largest |error| / |exact| of output and gradients. Dropout uses the same mask each time.
+/// Returns the largest |error| / |exact| of output and gradients. Dropout uses the same mask each
+/// time.
 double error_of(const Problem& problem, AttentionForm form, const Tensors& exact) {
   Problem::torch_seed();
   const auto got = problem.run(form, problem.inputs());
@@ -144,7 +145,7 @@ double error_of(const Problem& problem, AttentionForm form, const Tensors& exact
 struct Result {
   std::map<AttentionForm, double> seconds, error;
   AttentionForm chosen;
-  double gain;  // of the chosen form over the fused one
+  double gain;  // the gain of the chosen form over the fused one
 };
 
 Result measure(const Row& row, const Settings& settings) {

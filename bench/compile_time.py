@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What one compilation of a user's file costs, in times of <torch/torch.h> alone: one file, no
-precompiled header, in both forms of the library. Prints processor seconds and their ratios, the
-compiler's memory, and the text of the object, and marks what exceeds its limit.
+"""Measures what one compilation of a user's file costs, in times of <torch/torch.h> alone: one
+file, no precompiled header, in both forms of the library. Prints processor seconds and their
+ratios, the compiler's memory, and the text of the object, and marks what exceeds its limit.
 
     compile_time.py FLAGS ROOT [--compilers C...] [--levels 2 0] [--rounds 3] [--program P]...
                     [--add=OPTION]...
@@ -44,12 +44,12 @@ FORMS = {"headers": (), "compiled": ("-DIKEBANA_COMPILED",)}
 
 
 def body(file):
-    """A program without its includes."""
+    """Returns a program without its includes."""
     return re.sub("#include .*\n", "", file.read_text())
 
 
 def programs(root):
-    """The text of each, by name. The rich recipe and the smallest one are those of the tests."""
+    """Returns the text of each, by name. The tests have the rich recipe and the smallest one."""
     smallest = body(root / "test/build/weight/smallest.cpp")
     rich = UMBRELLA + body(root / "test/build/few_headers.cpp")
     last = "CosineAnnealingLR{.T_max = 10}"
@@ -84,7 +84,7 @@ def cells(names):
 
 
 def measure(compiler, level, options):
-    """{(program, form): (seconds, GiB, kB of text)}."""
+    """Returns {(program, form): (seconds, GiB, kB of text)}."""
     seconds, memory, text = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for name, program in programs(options.root).items():

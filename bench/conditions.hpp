@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the benchmarks: a median, and a line that states the conditions of the run.
+// The benchmarks share a median, and a line that states the conditions of the run.
 #include <stdlib.h>
 
 #include <algorithm>

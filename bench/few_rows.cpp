@@ -9,7 +9,7 @@
 
 namespace {
 
-/// Processor time, which other programs disturb less.
+/// Measures processor time, which other programs disturb less.
 template <class F>
 double seconds(const F& product, int times) {
   const std::clock_t begin = std::clock();
@@ -17,7 +17,7 @@ double seconds(const F& product, int times) {
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / times;
 }
 
-/// MKL's time over oneDNN's.
+/// Returns MKL's time over oneDNN's.
 double ratio(std::int64_t rows, std::int64_t from, std::int64_t to) {
   const at::NoGradGuard no_grad;
   const at::Tensor x = at::randn({rows, from}), weight = at::randn({to, from});

@@ -68,7 +68,7 @@ struct Problem {
     const auto wide = logits.scalar_type() == at::kBFloat16 ? logits.to(at::kFloat) : logits;
     return at::cross_entropy_loss(wide, target, {}, at::Reduction::Sum);
   }
-  /// The loss and the gradients of its mean.
+  /// Returns the loss and the gradients of its mean.
   Tensors run(Form form) const {
     at::Tensor loss;
     {
@@ -108,7 +108,7 @@ double peak_of(const Problem& problem, Form form) {
   return static_cast<double>(counter.peak() - before) / (1 << 20);
 }
 
-/// The largest |error| / |exact| of gradients and loss.
+/// Returns the largest |error| / |exact| of gradients and loss.
 double error_of(const Problem& problem, Form form, const Tensors& exact) {
   const auto got = problem.run(form);
   double worst = 0;

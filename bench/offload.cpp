@@ -28,7 +28,7 @@ struct Figures {
   double milliseconds = 0, peak = 0, loss = 0;  // the peak in MiB, resident
 };
 
-/// A number of this process's memory, in MiB.
+/// Returns a number of this process's memory, in MiB.
 double status(const std::string& name) {
   std::ifstream lines("/proc/self/status");
   for (std::string line; std::getline(lines, line);)
@@ -59,7 +59,7 @@ Figures measured(bool drops, Policies... policies) {
   return figures;
 }
 
-/// A recipe by its name, which the other process is given.
+/// Measures a recipe by its name, which the other process is given.
 Figures contestant(const std::string& name, bool drops) {
   const auto folder = std::filesystem::current_path();
   if (name == "none") return measured(drops);
@@ -93,7 +93,8 @@ Figures in_process(const std::string& program, const std::string& name, bool dro
   return figures;
 }
 
-/// MiB that can leave memory: gradients and AdamW's state, and parameters if they visit.
+/// Returns the MiB that can leave memory: gradients and AdamW's state, and parameters if they
+/// visit.
 double can_leave(const std::string& name) {
   double elements = 0;
   for (const auto& p : GPT(config)->parameters()) elements += static_cast<double>(p.numel());

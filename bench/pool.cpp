@@ -1,7 +1,7 @@
 // Measures MemPool: the allocations of one training step of a GPT, replayed through LibTorch's CPU
 // allocator and through a pool, without and with a first touch of each page; and the step itself.
-// Interleaved, one thread. Returns 1 if the replay with touched pages is less than twice as
-// fast.
+// They are interleaved, on one thread. Returns 1 if the replay with touched pages is less than
+// twice as fast.
 #include <c10/core/CPUAllocator.h>
 #include <chrono>
 #include <cstdio>
@@ -151,7 +151,7 @@ void print_memory(const std::vector<Event>& events) {
               static_cast<double>(pool.reserved()) / (1 << 20));
 }
 
-/// The whole step with a pool and without, each with a model of its own.
+/// Compares the whole step with a pool and without, each with a model of its own.
 bool compare_steps() {
   Trainer plain{model(), AdamW{}, ClipGradNorm{}}, pooled{model(), AdamW{}, ClipGradNorm{}};
   const Tokens tokens = batch();

@@ -18,7 +18,7 @@ namespace {
 
 using namespace ikebana;
 
-constexpr double bound = 1.5;  // of FP32's time, without instructions for 16 bits
+constexpr double bound = 1.5;  // the bound over FP32's time, without instructions for 16 bits
 
 struct Contestant {
   const char* policy;

@@ -78,7 +78,8 @@ void reports() {
       [&] { out << trainer.step(batch) << std::endl; }, [&] { trainer.step(batch); });
 }
 
-/// Roots of denormal numbers, and updates of AdamW that compute with squares of small gradients.
+/// Computes roots of denormal numbers, and updates of AdamW that compute with squares of small
+/// gradients.
 void denormals() {
   const at::Tensor ones = at::ones({1 << 14}), tiny = at::full({1 << 14}, 1e-40);
   const auto scaled = [](auto& run, torch::nn::Linear& model, const Batch& batch) {

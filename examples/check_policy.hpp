@@ -1,8 +1,9 @@
 #pragma once
-// Checks of a policy of one's own, to copy into a project: what it saves, what a step that throws
-// or is skipped leaves of it, and that two ranks train as one does. Each takes `net()`, which makes
-// the model, always with the same weights; `recipe(model, more...)`, which makes the trainer with
-// the policies `more` added; and batches. Each throws a std::runtime_error that says what is wrong.
+// Checks a policy of your own. Copy it into a project. It checks what the policy saves, what a step
+// that throws or is skipped leaves of it, and that two ranks train as one does. Each takes `net()`,
+// which makes the model, always with the same weights; `recipe(model, more...)`, which makes the
+// trainer with the policies `more` added; and batches. Each throws a std::runtime_error that says
+// what is wrong.
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
          (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
 }
-/// Checks that two states have the same names and bits, but for names that begin with `except`.
+/// Checks that two states have the same names and bits, except names that begin with `except`.
 inline void expect_same(StateDict a, StateDict b, const std::string& what,
                         const std::vector<std::string>& except = {}) {
   auto is_left_out = [&](const auto& item) {
@@ -75,7 +76,8 @@ void resumes(const Net& net, const Recipe& recipe, const Batches& batches) {
   expect_same(resumed.state(), trainer.state(), "a resumed training goes on in another way");
 }
 
-/// A step that throws changes nothing: neither the state, nor what is not part of the state.
+/// Checks that a step that throws changes nothing: neither the state, nor what is not part of the
+/// state.
 template <class Net, class Recipe, class Batches>
 void undoes(const Net& net, const Recipe& recipe, const Batches& batches) {
   auto trainer = recipe(net(), Fails{});
@@ -113,9 +115,10 @@ void skips(const Net& net, const Recipe& recipe, const Batches& batches) {
   expect_same(trainer.state(), before, "a step that is skipped changes the state", others);
 }
 
-/// Two ranks, which are threads, train as one rank does on two microbatches. `How`: DDP, ZeRO2,
-/// FSDP. Gradients of parameters with a multiple of 32 elements and a row for each rank have the
-/// same bits. A net with dropout draws other numbers on each rank, and is no net for this check.
+/// Checks that two ranks, which are threads, train as one rank does on two microbatches. `How` is
+/// DDP, ZeRO2 or FSDP. Gradients of parameters with a multiple of 32 elements and a row for each
+/// rank have the same bits. A net with dropout draws other numbers on each rank, and is no net for
+/// this check.
 template <class How, class Net, class Recipe, class Batches>
 void on_two_ranks(const Net& net, const Recipe& recipe, const Batches& batches) {
   auto weights_of = [](auto& trainer) {

@@ -35,7 +35,7 @@ struct NetImpl : nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// The loss of the fifth step, and its peak memory in bytes.
+/// Returns the loss of the fifth step, and its peak memory in bytes.
 template <class Policy>
 std::pair<double, std::int64_t> train(Policy policy) {
   torch::manual_seed(0);

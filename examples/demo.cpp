@@ -50,7 +50,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// 1234567 as 1,234,567.
+/// Writes 1234567 as 1,234,567.
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number), text;
   for (std::size_t i = 0; i < digits.size(); ++i) {

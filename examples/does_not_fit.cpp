@@ -19,7 +19,7 @@ const GPTConfig config{.layers = 6, .width = 128, .heads = 4, .context = 128};
 using Whole = Trainer<GPT, AdamW>;
 using Checkpointed = Trainer<GPT, AdamW, Checkpoint<Full>>;
 
-/// Bytes as MiB.
+/// Returns bytes as MiB.
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 /// Prints what `Recipe` will take, and returns whether it fits.
@@ -37,7 +37,7 @@ struct Training {
   std::vector<double> losses;
   std::int64_t peak = 0;
 };
-/// Three steps, always from the same weights and on the same batch.
+/// Makes three steps, always from the same weights and on the same batch.
 template <class Recipe>
 Training train() {
   bridge::MemoryCounter memory(at::kCPU);

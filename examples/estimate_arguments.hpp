@@ -109,7 +109,7 @@ class Reader {
     else if (argument == "--length") number(s.length);
     else throw Wrong("`" + argument + "` is no argument of this program. --help lists them.");
   }
-  /// The argument after the present one.
+  /// Returns the argument after the present one.
   std::string value() {
     if (at_ + 1 == given_.size()) throw Wrong(given_[at_] + " needs a value after it.");
     return given_[++at_];

@@ -33,7 +33,7 @@ Finetuning bf16(const Llama& llama) {
                  Observe<Memory>{}};  // the peak of each step in its report
 }
 
-/// Perplexity on the held-out windows, and how the model continues the prompt.
+/// Prints the perplexity on the held-out windows, and how the model continues the prompt.
 void show(const char* when, Finetuning& trainer, Llama& llama, const TokenFile& file) {
   const TensorDataset held_out{file.held_out()};
   DataLoader loader{held_out, {.batch_size = file.rows()}};

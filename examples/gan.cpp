@@ -14,7 +14,8 @@ struct Samples {
   at::Tensor real, noise;
 };
 
-/// The binary cross-entropy of a critic's logits with the label `is_real`, summed over the rows.
+/// Returns the binary cross-entropy of a critic's logits with the label `is_real`, summed over the
+/// rows.
 at::Tensor error(const at::Tensor& logits, bool is_real) {
   at::Tensor label = at::full_like(logits, is_real ? 1 : 0);
   return at::binary_cross_entropy_with_logits(logits, label, {}, {}, at::Reduction::Sum);

@@ -109,7 +109,7 @@ Estimate run(const Arguments& arguments) {
               "are.");
 }
 
-/// Everything that was not given, too.
+/// Also prints everything that was not given.
 void print_question(const Arguments& a) {
   const Shape& s = a.shape;
   std::cout << s.model << " of " << s.layers << " layers, " << s.width << " wide, " << s.heads

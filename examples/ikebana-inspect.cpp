@@ -27,7 +27,7 @@ struct OpenFile {
 
   at::Tensor tensor(const std::string& name) { return reader.tensor(header, name); }
   bool has_checksums() const { return header.metadata.count(checksum) != 0; }
-  /// The dtype and shape of a tensor. A dtype that the format does not know is named in the
+  /// Returns the dtype and shape of a tensor. A dtype that the format does not know is named in the
   /// metadata, and its elements are bytes in one more dimension.
   std::string dtype_and_shape(const std::string& name) const {
     FileTensor t = header.tensors.at(name);
@@ -73,7 +73,7 @@ int print_tensors(OpenFile& file) {
   return damaged;
 }
 
-/// And, of a state of several ranks, each of its files.
+/// Also inspects each file of a state that several ranks saved.
 int inspect(const Path& path) {
   OpenFile file(path);
   const int damaged = print_tensors(file);
@@ -95,14 +95,14 @@ int inspect(const Path& path) {
   return status;
 }
 
-/// A mask of the elements whose bits differ.
+/// Returns a mask of the elements whose bits differ.
 at::Tensor elements_differ(const at::Tensor& a, const at::Tensor& b) {
   const auto bytes_of = [](const at::Tensor& t) {
     return t.flatten().view(at::kByte).view({t.numel(), t.element_size()});
   };
   return bytes_of(a).ne(bytes_of(b)).any(1);
 }
-/// The largest difference among the elements of a mask, as text; empty for a dtype without
+/// Returns the largest difference among the elements of a mask, as text; empty for a dtype without
 /// subtraction.
 std::string largest_difference(const at::Tensor& a, const at::Tensor& b,
                                const at::Tensor& mask) try {
@@ -133,7 +133,7 @@ std::string difference(detail::StateReader& a, detail::StateReader& b, const std
                           largest_difference(x, y, different);
 }
 
-/// Whole tensors, also where each of several ranks has saved some rows.
+/// Compares whole tensors, also if each of several ranks has saved some rows.
 int compare(const Path& one, const Path& other) {
   detail::StateReader a(system_files(), one, /*require_checksums=*/false);
   detail::StateReader b(system_files(), other, /*require_checksums=*/false);

@@ -1,6 +1,6 @@
 #pragma once
-// A policy that wraps another: Lookahead<AdamW> lets AdamW take k steps, then moves the weights
-// back towards where they were before. Source: Zhang et al., arXiv:1907.08610.
+// Defines a policy that wraps another: Lookahead<AdamW> lets AdamW take k steps, then moves the
+// weights back towards where they were before. Source: Zhang et al., arXiv:1907.08610.
 #include <ikebana.hpp>
 
 /// Around any optimizer that updates by elements. Cost: one more copy of the weights; and copies of
@@ -74,6 +74,6 @@ struct ikebana::Mechanism<Lookahead<Optimizer>> : ikebana::OptimizerHooks {
       throw BadValue("Lookahead: alpha must lie in (0, 1].");
   }
   Mechanism<Optimizer> inner_;
-  std::vector<at::Tensor> slow_;  // of each master that has been updated
+  std::vector<at::Tensor> slow_;  // the slow weights of each master that has been updated
   std::int64_t updates_ = 0;
 };

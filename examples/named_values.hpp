@@ -1,5 +1,5 @@
 #pragma once
-// The arguments of a command line that have names.
+// Reads the arguments of a command line that have names.
 #include <ikebana/error.hpp>
 #include <map>
 #include <set>

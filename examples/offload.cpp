@@ -15,7 +15,7 @@ using namespace ikebana;
 
 const GPTConfig config{.layers = 4, .width = 64, .heads = 4, .context = 64};
 
-/// The loss of the third step.
+/// Returns the loss of the third step.
 template <class Trainer>
 double train(const char* name, Trainer& trainer) {
   torch::manual_seed(1);

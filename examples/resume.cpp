@@ -30,7 +30,7 @@ Points spirals(std::int64_t n) {
   return {at::stack({turn * angle.cos(), turn * angle.sin()}, 1) / 3, kind};
 }
 
-/// A training that may be killed at any instant. The same call starts it and resumes it.
+/// Trains, and may be killed at any instant. The same call starts it and resumes it.
 void train(const fs::path& folder) {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(2, 64), nn::Tanh(), nn::Dropout(0.1), nn::Linear(64, 2));
@@ -95,7 +95,7 @@ int main(int argc, char** argv) try {
   while (true) {
     const std::int64_t resumed_at = saved_step(folder / "killed"), more_steps = 20 + random() % 30;
     const pid_t pid = start(folder / "killed");
-    if (resumed_at + more_steps > 350) {  // of 400: let the last run complete
+    if (resumed_at + more_steps > 350) {  // beyond 350 of 400 steps: let the last run complete
       completed(pid);
       break;
     }

@@ -29,7 +29,8 @@ inline std::string read_file(const std::filesystem::path& path,
   return bytes;
 }
 
-/// The contents of all regular files below `folder`, in order of their names, without hidden ones.
+/// Returns the contents of all regular files below `folder`, in order of their names, without
+/// hidden ones.
 inline std::string read_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
@@ -67,7 +68,8 @@ inline Text read_text(const std::filesystem::path& path, std::int64_t min_bytes)
   return {path.string(), all.slice(0, 0, size - size / 10), all.slice(0, size - size / 10)};
 }
 
-/// The folder of LibTorch's own C++ headers, a text that every machine that builds this has.
+/// Returns the folder of LibTorch's own C++ headers, a text that every machine that builds this
+/// has.
 inline std::filesystem::path libtorch_headers() {
   std::stringstream folders(IKEBANA_INCLUDE_PATH);
   for (std::string folder; std::getline(folders, folder, ':');) {

@@ -33,7 +33,8 @@ if "--aoti" in sys.argv:
         program, package_path=str(folder.resolve() / "aoti.pt2")
     )
     served = torch._inductor.aoti_load_package(package)
-    check("AOTInductor", served(x), sample["evaluated"], 2e-2)  # of BF16, rounded elsewhere
+    check("AOTInductor", served(x), sample["evaluated"], 2e-2)  # results of BF16, which AOTInductor
+                                                                # rounds elsewhere
 
 if "--onnx" in sys.argv:
     torch.onnx.export(program, f=folder / "model.onnx")
@@ -44,6 +45,6 @@ model.load_state_dict(load_file(folder / "weights.safetensors"))
 model.eval().requires_grad_(False)
 check("load_state_dict", model(x), sample["output"], 1e-5)
 
-# Deprecated in PyTorch 2.11.
+# This is deprecated in PyTorch 2.11.
 torch.jit.trace(model, x).save(folder / "model.ts")
 check("TorchScript", torch.jit.load(folder / "model.ts")(x), sample["output"], 1e-5)

@@ -1,5 +1,5 @@
 #pragma once
-// The tokens of a text, in the file of scripts/finetune/tokens.py.
+// Reads the tokens of a text from the file of scripts/finetune/tokens.py.
 #include <filesystem>
 #include <ikebana.hpp>
 #include <string>
@@ -15,12 +15,12 @@ class TokenFile {
 
   std::int64_t steps() const { return tensor("train", 3).size(0); }
   std::int64_t rows() const { return tensor("train", 3).size(1); }
-  /// The windows of all steps, in their order.
+  /// Returns the windows of all steps, in their order.
   Tokens train() const { return shifted(tensor("train", 3).flatten(0, 1)); }
   Tokens held_out() const { return shifted(tensor("held_out", 2)); }
   at::Tensor prompt() const { return tensor("prompt", 2); }
 
-  /// The text of tokens, one dimension.
+  /// Returns the text of tokens, one dimension.
   std::string text(const at::Tensor& tokens) const {
     const at::Tensor bytes = tensor("bytes", 1), ends = tensor("ends", 1);
     std::string out;

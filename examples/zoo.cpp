@@ -15,7 +15,8 @@ constexpr int steps = 12;
 struct Losses {
   double before, after;
 };
-/// In evaluation, before and after `steps` steps. Every recipe starts from the same weights.
+/// Returns the losses in evaluation, before and after `steps` steps. Every recipe starts from the
+/// same weights.
 template <class Model, class... Policies, class Config, class Batch>
 Losses losses(const Config& config, const Batch& batch, Policies... policies) {
   torch::manual_seed(0);

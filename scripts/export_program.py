@@ -47,7 +47,7 @@ try:
 except ImportError:
     sys.exit(f"export_program: torch {torch.__version__} has no pt2_archive: use 2.9 or newer")
 
-APART = 1e-4  # of the largest value: what differs more is another function
+APART = 1e-4  # the share of the largest value: what differs more is another function
 WRAPPERS = {
     "OptimizedModule": "model._orig_mod", "DataParallel": "model.module",
     "DistributedDataParallel": "model.module", "FullyShardedDataParallel": "the model itself",
@@ -154,7 +154,7 @@ def refuse_parts(model):
 
 
 def name_of(where):
-    """`args[0]`, `kwargs['mask']`."""
+    """Returns `args[0]`, `kwargs['mask']`."""
     head, *rest = where
     return ("args", "kwargs")[head.idx] + pytree.keystr(rest)
 
@@ -199,7 +199,7 @@ def refuse_changes(model, before):
 def exported(model, args, kwargs, options):
     try:
         return torch.export.export(model, args, kwargs, **options)
-    except Exception as error:  # of torch.export, torch.fx, TorchDynamo and the model
+    except Exception as error:  # an error of torch.export, torch.fx, TorchDynamo or the model
         why = [line.strip() for line in str(error).splitlines() if line.strip()]
         fixes = [line for line in why[3:] if re.match(r"\w+ = \S|Suggested", line)]
         lines = [f"at {at.filename}, line {at.lineno}: {at.line}"  # outside of torch
@@ -250,7 +250,7 @@ def compare(model, program, args, kwargs):
                 "as numbers that Python draws or counts in forward"
             )
     for name, x in expected[1].items():
-        if name not in found[1]:  # by strict export a tied parameter has one name
+        if name not in found[1]:  # strict export gives a tied parameter one name
             continue
         if apart(x, found[1][name]) > APART:
             raise Refused(
@@ -262,7 +262,7 @@ def compare(model, program, args, kwargs):
 
 
 def results(model, args, kwargs):
-    """Outputs that are tensors, and the gradients of a sum of them, on copies of the state."""
+    """Returns the tensors among outputs, and the gradients of their sum, on copies of the state."""
     state, leaves = {}, {}
     for name, x in named_state(model):
         if id(x) not in leaves:  # one tensor may have several names
@@ -288,7 +288,7 @@ def results(model, args, kwargs):
 
 
 def apart(x, y):
-    """The largest difference over the largest value."""
+    """Returns the largest difference over the largest value."""
     if x.shape != y.shape or x.dtype != y.dtype:
         return float("inf")
     x, y = (t.to_dense().to(torch.complex128 if t.is_complex() else torch.float64) for t in (x, y))
@@ -316,9 +316,9 @@ def write(programs, path, check=True):
 def read_back(path):
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it reads without a copy
+            warnings.simplefilter("ignore")  # the warning that it reads without a copy
             load_pt2(str(path))
-    except Exception as error:  # of torch.export and torch.fx
+    except Exception as error:  # an error of torch.export or torch.fx
         raise Refused("torch cannot read what it has written of this model: "
                       f"{str(error).splitlines()[0]}. One cause is a region of torch.no_grad() "
                       "without operators, as behind torch.enable_grad() inside of it") from error

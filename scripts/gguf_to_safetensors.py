@@ -33,11 +33,12 @@ LAYER = {
     "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-SUPPORTED = "llama"  # of its tensors the names and the order of rows are known here
+SUPPORTED = "llama"  # the architecture for which the names of tensors and the order of rows are
+                     # known here
 ROTATED = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
 
 
-# Metadata of an architecture that config.json says again, or that changes nothing.
+# This metadata of an architecture is repeated by config.json, or changes nothing.
 OBEYED = {
     "attention.head_count", "attention.head_count_kv", "attention.key_length",
     "attention.layer_norm_rms_epsilon", "attention.value_length", "block_count", "context_length",
@@ -45,7 +46,7 @@ OBEYED = {
     "rope.scale_linear", "rope.scaling.factor", "rope.scaling.finetuned",
     "rope.scaling.original_context_length", "rope.scaling.type", "vocab_size",
 }
-# And with the values by which it changes nothing.
+# These have the values by which they change nothing.
 WITHOUT_EFFECT = {
     "attention.causal": (True,), "attention.clamp_kqv": (0,), "attention.max_alibi_bias": (0,),
     "attention.sliding_window": (0,), "attn_logit_softcapping": (0,), "embedding_scale": (0, 1),
@@ -62,7 +63,7 @@ class Refused(Exception):
 
 
 def decimal(number):
-    """The decimal that a float32 was written for: 1e-05, not 9.999999747378752e-06."""
+    """Returns the decimal that a float32 was written for: 1e-05, not 9.999999747378752e-06."""
     return float(str(numpy.float32(number)))
 
 
@@ -212,7 +213,7 @@ def new_name(name):
 
 
 def in_halves(rows, heads):
-    """The rows of each head in two halves; GGUF has the first of each half side by side."""
+    """Returns the rows of each head in two halves. GGUF has the first of each half side by side."""
     if rows.shape[0] % (2 * heads):
         raise Refused(f"{rows.shape[0]} rows are no pairs of {heads} heads: use another copy")
     pairs = rows.reshape(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
@@ -235,7 +236,7 @@ def values(tensor, config):
 
 
 def expected(config):
-    """The shape of each tensor."""
+    """Returns the shape of each tensor."""
     hidden, mlp, width = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     of_queries = config["num_attention_heads"] * width
     of_keys = config["num_key_value_heads"] * width

@@ -97,13 +97,13 @@ def check_archive(path):
 def load(path):
     try:
         check_format(path)
-        # Not with mmap, which does not compare the size of a storage with its record's.
+        # Loads without mmap, which does not compare the size of a storage with its record's.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=False)
     except OSError as error:
         raise Refused(error.strerror or str(error)) from error
     except Refused:
         raise
-    except Exception as error:  # of pickle, zipfile and torch, which have no common base
+    except Exception as error:  # errors of pickle, zipfile and torch, which have no common base
         found = re.search(r"GLOBAL (\S+)|class (\S+) ", str(error))
         if found:
             name = found.group(1) or found.group(2)
@@ -123,7 +123,7 @@ def is_state_dict(found):
 
 
 def choose(found, keys):
-    """The state_dict within what a file holds."""
+    """Returns the state_dict within what a file holds."""
     for key in keys:
         if not isinstance(found, collections.abc.Mapping) or key not in found:
             raise Refused(f"there is no --key {key}: name one of {content(found)}")
@@ -147,7 +147,8 @@ def content(found):
 
 
 def stripped(name, prefixes):
-    """`name` without the prefixes at its beginning, in any order, and without wrappers inside."""
+    """Returns `name` without the prefixes at its beginning, in any order, and without wrappers
+    inside."""
     for prefix in prefixes:
         if prefix.startswith("_"):
             name = re.sub(r"(^|\.)" + re.escape(prefix), r"\1", name)
@@ -173,7 +174,7 @@ def renamed(tensors, prefixes):
 
 
 def writable(name, x, dtype):
-    """The tensor as safetensors writes it: on the CPU, dense, with memory of its own."""
+    """Returns the tensor as safetensors writes it: on the CPU, dense, with memory of its own."""
     if not isinstance(x, torch.Tensor):
         raise Refused(f"`{name}` is no tensor but a {type(x).__name__}: leave it out by "
                       f"--drop '{name}'")
@@ -201,7 +202,7 @@ def converted(name, x, dtype):
 
 
 def with_own_memory(tensors):
-    """Contiguous tensors, none of which shares memory: copies, where that is not so."""
+    """Returns contiguous tensors, none of which shares memory. Tensors that do are copied."""
     seen, result = set(), {}
     for name, x in tensors.items():
         storage = x.untyped_storage()
@@ -215,7 +216,7 @@ def with_own_memory(tensors):
 
 
 def shared(tensors):
-    """Names of the same elements in memory, in groups."""
+    """Returns names of the same elements in memory, in groups."""
     groups = {}
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.layout == torch.strided and x.numel():

@@ -1,4 +1,4 @@
-// The compiled form of what LibTorch's C++ side lacks.
+// Compiles what LibTorch's C++ side lacks.
 #include <ikebana/bridge/impl/cast_weights.ipp>
 #include <ikebana/bridge/impl/copy_stream.ipp>
 #include <ikebana/bridge/impl/counting_allocator.ipp>

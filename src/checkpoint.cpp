@@ -1,4 +1,4 @@
-// Checkpoints and offloading.
+// Compiles checkpoints and offloading.
 #include <ikebana/checkpoint/budget/impl/forward_times.ipp>
 #include <ikebana/checkpoint/budget/impl/measurement.ipp>
 #include <ikebana/checkpoint/budget/impl/plan.ipp>

@@ -1,4 +1,4 @@
-// The compiled form of what every trainer is made of.
+// Compiles what every trainer is made of.
 #include <ikebana/accumulate/impl/fit_attempts.ipp>
 #include <ikebana/accumulate/impl/fit_plan.ipp>
 #include <ikebana/advice/impl/explanation.ipp>

@@ -1,4 +1,4 @@
-// Models as programs of torch.export.
+// Compiles the export of models as programs of torch.export.
 #include <ikebana/program/export/impl/archive.ipp>
 #include <ikebana/program/export/impl/dynamic.ipp>
 #include <ikebana/program/export/impl/graph.ipp>

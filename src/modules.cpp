@@ -1,4 +1,4 @@
-// Functions and tools that are usable alone.
+// Compiles functions and tools that are usable alone.
 #include <ikebana/memory/impl/caching_pool.ipp>
 #include <ikebana/memory/impl/history.ipp>
 #include <ikebana/memory/impl/in_place.ipp>

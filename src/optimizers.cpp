@@ -1,4 +1,4 @@
-// Optimizers, and what changes rates and gradients.
+// Compiles optimizers, and what changes rates and gradients.
 #include <ikebana/average/impl/averages.ipp>
 #include <ikebana/average/impl/ema.ipp>
 #include <ikebana/average/impl/swa.ipp>

@@ -1,4 +1,4 @@
-// Programs of torch.export.
+// Compiles programs of torch.export.
 #include <ikebana/program/impl/code.ipp>
 #include <ikebana/program/impl/cut_units.ipp>
 #include <ikebana/program/impl/effects.ipp>

@@ -1,4 +1,4 @@
-// Trainings on several ranks.
+// Compiles trainings on several ranks.
 #include <ikebana/shard/ddp/impl/gradient_buckets.ipp>
 #include <ikebana/shard/ddp/impl/sparse_gradients.ipp>
 #include <ikebana/shard/failure/impl/failure_log.ipp>

@@ -1,4 +1,4 @@
-// Saved states, weights and data.
+// Compiles saved states, weights and data.
 #include <ikebana/data/impl/batch_fetcher.ipp>
 #include <ikebana/data/impl/collate.ipp>
 #include <ikebana/data/impl/loader_core.ipp>

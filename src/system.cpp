@@ -1,5 +1,4 @@
-// The compiled form of the code that calls the system, and of small helpers: files, processes,
-// memory, texts.
+// Compiles the code that calls the system, and small helpers: files, processes, memory, texts.
 #include <ikebana/detail/impl/away.ipp>
 #include <ikebana/detail/impl/bytes.ipp>
 #include <ikebana/detail/impl/content_hash.ipp>

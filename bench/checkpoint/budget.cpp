@@ -34,8 +34,8 @@ Plan random_plan(const Costs& costs, std::mt19937& random) {
   return plan;
 }
 
-/// Feasible plans, each once: the best first, then random ones. Enumerates what changes of one, two
-/// or three units make of the best one, and random plans.
+/// Returns feasible plans, each once: the best first, then random ones. Enumerates the changes of
+/// one, two or three units of the best plan, and random plans.
 std::vector<Plan> plans_within(const Costs& costs, std::int64_t budget, const Plan& best) {
   std::mt19937 random(1);
   std::vector<Plan> some{best};

@@ -1,4 +1,4 @@
-// The GPT under one choice of `Checkpoint`, as a contestant of checkpoint.py.
+// Trains the GPT under one choice of `Checkpoint`, as a contestant of checkpoint.py.
 #include "gpt_of.hpp"
 #include "watch.hpp"
 

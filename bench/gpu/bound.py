@@ -1,4 +1,4 @@
-"""The conditions of a run: device, versions, and the rate of a large matrix product.
+"""Prints the conditions of a run: device, versions, and the rate of a large matrix product.
 
 Usage: bound.py DEVICE SIDE, which prints them as JSON. gpu.py runs it as a process of its own, so
 that it has no memory of the device itself.

@@ -34,12 +34,12 @@ class Contestant:
         return seconds / steps
 
     def in_a_round(self):
-        """Seconds per step. The first steps warm up what another contestant displaced."""
+        """Returns seconds per step. The first steps warm up what another contestant displaced."""
         self.run(max(1, self.work.row.steps // 4))
         return self.run(self.work.row.steps)
 
     def figures(self):
-        """Its peak in bytes (None where it is not counted), and what a trace says."""
+        """Returns its peak in bytes (None if it is not counted), and what a trace says."""
         peak = int(self.ask("peak 2")[0])
         path = " ".join(self.ask(f"profile {self.work.profiled}"))
         trace = kernels.read(path, self.work.profiled, self.work.row.device != "cpu")
@@ -59,7 +59,7 @@ class Contest:
         self.running[key] = Contestant(process, work or self.work, self.clock)
 
     def guarded(self, key, action):
-        """The action's result, or None if the contestant failed."""
+        """Returns the action's result, or None if the contestant failed."""
         try:
             return action()
         except (Failed, OSError, ValueError, IndexError) as failure:
@@ -80,7 +80,7 @@ class Contest:
         self.losses |= {key: c.losses for key, c in self.running.items()}
 
     def take_turns(self, until):
-        """Rounds in random order: as many as the work has, or fewer where time is short."""
+        """Makes rounds in random order: as many as the work has, or fewer if time is short."""
         for i in range(self.work.row.rounds):
             if i > 0 and self.clock() > until:
                 break
@@ -102,8 +102,8 @@ class Contest:
             self.close_process(self.running.popitem()[1].process)
 
     def one_by_one(self, names, launch):
-        """One round in which each has the device for itself. The first time the figures of its
-        traces are taken, after it was timed."""
+        """Makes one round in which each has the device for itself. The first time the figures of
+        its traces are taken, after it was timed."""
         times = {}
         for name in self.draw.sample(names, len(names)):
             self.start(name, launch(name))
@@ -126,7 +126,8 @@ class Contest:
         return sum(key in times for times in self.rounds)
 
     def ratio(self, key, to):
-        """The median over rounds of its time over that of another, None without a common round."""
+        """Returns the median over rounds of its time over that of another, or None without a
+        common round."""
         both = [times[key] / times[to] for times in self.rounds if key in times and to in times]
         return statistics.median(both) if both else None
 
@@ -134,8 +135,8 @@ class Contest:
         return [key for key in self.losses if self.count(key)]
 
     def differences(self):
-        """A sentence for each contestant whose losses are not those of the others. The first loss
-        knows no update; later ones drift apart, by roundings alone."""
+        """Returns a sentence for each contestant whose losses differ from the others'. The first
+        loss knows no update, and later ones drift apart by roundings alone."""
         keys = sorted(self.losses, key=lambda key: key != "ikebana")
         for key in keys[1:]:
             pairs = zip(self.losses[keys[0]], self.losses[key], (1e-2, 5e-2, 5e-2))

@@ -1,5 +1,5 @@
-"""The commands of a contestant in Python, on a CPU or an accelerator: those of
-bench/step/worker.hpp and device.hpp."""
+"""Defines the commands of a contestant in Python, on a CPU or an accelerator, as
+bench/step/worker.hpp and device.hpp define them in C++."""
 
 import ctypes
 import sys
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
-# The contestants that use torch.compile, and its mode.
+# Defines the contestants that use torch.compile, and its mode.
 MODES = {"compile": None, "reduce-overhead": "reduce-overhead"}
 
 
 def split(words):
-    """The command lines of the rows, which are separated by the word `next`."""
+    """Yields the command lines of the rows, which are separated by the word `next`."""
     row = []
     for word in words:
         if word == "next":
@@ -82,7 +82,8 @@ class Session:
         return f"{seconds:.9f} {self.loss.item():.9g}"
 
     def peak(self, count):
-        """-1 on a CPU. CUDA graphs hold their memory between steps, so it is what is reserved."""
+        """Returns -1 on a CPU. CUDA graphs hold their memory between steps, so it is what is
+        reserved."""
         if not self.on_device:
             return self.steps(count) and -1
         torch.cuda.empty_cache()

@@ -40,7 +40,7 @@ def parse():
 
 
 def measure(args):
-    """The results of a run, also of one that was interrupted."""
+    """Returns the results of a run, also of one that was interrupted."""
     import plan  # imports torch
     import torch
     from run import Run

@@ -1,5 +1,5 @@
-// The contestant `ikebana` on a device: an MLP, GPTs with each choice of `Checkpoint` that gpu.py
-// compares, and a ResNet, all in BF16 with clipping.
+// Defines the contestant `ikebana` on a device: an MLP, GPTs with each choice of `Checkpoint` that
+// gpu.py compares, and a ResNet, all in BF16 with clipping.
 #include "device.hpp"
 #include "resnet.hpp"
 #include "train.hpp"
@@ -31,7 +31,7 @@ class Saving {
         path_(setting.text("folder") + "/saved.safetensors") {}
   ~Saving() { pending_.wait(); }
 
-  /// Seconds of the call, and of the call and the step after it.
+  /// Returns the seconds of the call, and of the call and the step after it.
   std::string pause(const std::function<void()>& step) {
     pending_.wait();
     bench::synchronize(device_);
@@ -43,7 +43,8 @@ class Saving {
     const double both = since(begin);
     return std::to_string(call) + " " + std::to_string(both);
   }
-  /// Seconds of a copy to the host's memory, pinned if there is a device; and the bytes.
+  /// Returns the seconds of a copy to the host's memory, which is pinned if there is a device, and
+  /// the bytes.
   std::string copy() {
     if (state_.empty()) prepare();
     bench::synchronize(device_);

@@ -2,7 +2,7 @@
 
 import json
 
-# Categories of what a device does, and the calls by which the host starts it.
+# These are categories of what a device does, and the calls by which the host starts it.
 ON_DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch", "cudaMemcpyAsync",
             "cudaMemsetAsync")
@@ -37,7 +37,8 @@ def read(path, steps, on_device=True):
 
 
 def self_test():
-    """Two steps: kernels that overlap, touch and leave a gap; a graph; and what is none of them."""
+    """Tests two steps: kernels that overlap, touch and leave a gap, a graph, and an event that
+    is none of them."""
     def event(cat, name, ts, dur):
         return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur}
     events = [event("kernel", "cudaLaunchKernel_is_only_a_name", 100.5, 10.0),

@@ -1,5 +1,6 @@
-// The contestant `offload` on a device: GPT-2 with each choice of `Offload` that gpu.py compares,
-// in BF16 with clipping. What the host computes for a device is computed on all its cores.
+// Defines the contestant `offload` on a device: GPT-2 with each choice of `Offload` that gpu.py
+// compares, in BF16 with clipping. What the host computes for a device is computed on all its
+// cores.
 #include <thread>
 
 #include "device.hpp"
@@ -17,7 +18,8 @@ Contestant gpt(const Setting& setting, Policies... policies) {
   const bench::Watch watch{.device = setting.device()};
   Contestant contestant =
       bench::train(std::make_shared<T>(bench::gpt_of(setting), watch, policies...));
-  // Bytes that forward keeps for backward, and that the device has in use between steps.
+  // Returns the bytes that forward keeps for backward, and that the device has in use between
+  // steps.
   contestant.own["kept"] = [=] { return std::to_string(watch.bytes->kept); };
   contestant.own["rest"] = [device = setting.device()] {
     bench::synchronize(device);

@@ -1,4 +1,5 @@
-"""The stages of a run on a device, the most important first; and the same in small on a CPU."""
+"""Defines the stages of a run on a device, the most important first, and the same in small on a
+CPU."""
 
 import statistics
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +11,8 @@ from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, LARGEST, MLP, MOVES, 
 
 COMPILED = ["compile", "reduce-overhead"]
 BY_HAND = ["ikebana", "expert", "python"]
-# Seconds that a contestant of GPT-2 takes from its launch to its end, for the plan alone; and where
-# its kernels were not compiled before.
+# Estimates the seconds that a contestant of GPT-2 takes from its launch to its end, for the plan
+# alone, and the seconds if its kernels were not compiled before.
 COSTS = {"ikebana": 18, "expert": 18, "python": 25, "compile": 45, "reduce-overhead": 45}
 UNCOMPILED = {"compile": 85, "reduce-overhead": 85}
 MOST_ROWS = 512
@@ -19,7 +20,8 @@ OFFLOAD_BY = {"ikebana": "offload"}  # the program that has these recipes
 
 
 def microbatches(run, work):
-    """The smallest power of two into which the batch must be cut, found by trying in Python."""
+    """Returns the smallest power of two into which the batch must be cut, found by trying in
+    Python."""
     for count in (1, 2, 4, 8):
         smaller = work.replace(accumulate=count)
         with closing(run.contest(smaller, ["python"])) as contest:
@@ -32,8 +34,8 @@ def microbatches(run, work):
 
 
 def fill_compiler_cache(run, work):
-    """Compiles GPT-2 while the device is not timed, so that later launches take less time. One
-    mode after the other, since their memory does not fit together."""
+    """Compiles GPT-2 while the device is not timed, so that later launches take less time. Compiles
+    one mode after the other, because their memory does not fit together."""
     for name in COMPILED:
         with closing(run.contest(work, [name])) as contest:
             contest.ready()
@@ -89,7 +91,7 @@ def with_most_rows(run):
 
 
 def alone(run, contest, names, costs=COSTS):
-    """One round of those for whom there is time."""
+    """Makes one round of the contestants for whom there is time."""
     chosen, seconds = [], 0
     for name in names:
         if run.clock.left() >= seconds + costs[name]:
@@ -122,7 +124,7 @@ def choices(run, contest, field, keys, process_of, more=lambda contestant: {}):
 
 
 def checkpoints(run, contest, keys, process_of):
-    """Each choice of Checkpoint; then the pause of a save."""
+    """Makes each choice of Checkpoint, then the pause of a save."""
     choices(run, contest, "checkpoint", keys, process_of)
     if ("ikebana", "none") in contest.running:
         keep_save(run, contest)
@@ -235,7 +237,7 @@ def on_cpu_in_small(run):
 
 
 def choices_in_small(run, chosen, moved, processes):
-    """Those of Checkpoint and of Offload, one after the other."""
+    """Makes the stages of Checkpoint and of Offload, one after the other."""
     for work in chosen:
         contest = Contest(work, run.clock, lambda process: process.tell("next 1"))
         keys = [(side, work.row.checkpoint) for side in SIDES]

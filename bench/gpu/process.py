@@ -31,7 +31,7 @@ class Process:
             pass  # the answer will be missing
 
     def answer(self, seconds):
-        """The words of the next line that it prints, within so many seconds."""
+        """Returns the words of the next line that it prints, within so many seconds."""
         while b"\n" not in self.read:
             if not select.select([self.process.stdout], [], [], max(seconds, 0))[0]:
                 self.close(kill=True)
@@ -83,13 +83,14 @@ class Launcher:
 
     def __init__(self, programs, folder):
         self.programs, self.folder, self.launched = programs, folder, 0
-        # A cache of compiled kernels that is empty at the start, and a few compilers for each.
+        # The environment has a cache of compiled kernels that is empty at the start, and a few
+        # compilers for each.
         self.environment = os.environ | ENVIRONMENT | {
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TRITON_CACHE_DIR": str(folder / "triton"), "TORCHINDUCTOR_COMPILE_THREADS": "4"}
 
     def __call__(self, name, rows):
-        """`rows`: pairs of a row and the folder of its data."""
+        """`rows` are pairs of a row and the folder of its data."""
         words = []
         for row, folder in rows:
             words += (["next"] if words else []) + row.options(folder) + ["--contestant", name]

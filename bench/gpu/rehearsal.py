@@ -28,7 +28,7 @@ def cell(results, work, name):
 
 
 def lacking(results):
-    """The rows without figures."""
+    """Returns the rows without figures."""
     return [f"{work.name}, {name}" for work in works.WORKS for name in works.CONTESTANTS
             if "ms" not in cell(results, work, name)]
 
@@ -79,7 +79,7 @@ def far_too_large():
 
 
 def processes():
-    """Real ones, which end and hang."""
+    """Tests real processes, which end and hang."""
     def said(script, seconds):
         with tempfile.TemporaryDirectory() as folder:
             process = Process(["sh", "-c", script], Path(folder, "log"), None)

@@ -1,6 +1,7 @@
 #pragma once
-// ResNet-18 in channels_last, a LibTorch module like any other; resnet.py is its Python twin, with
-// the same order of parameters. Source: He et al., Deep Residual Learning, arXiv:1512.03385.
+// Defines a ResNet-18 in channels_last, a LibTorch module like any other. resnet.py is its Python
+// twin, with the same order of parameters. Source: He et al., Deep Residual Learning,
+// arXiv:1512.03385.
 #include <torch/torch.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-"""The Python twin of resnet.hpp, with the same order of parameters."""
+"""Defines the Python twin of resnet.hpp, with the same order of parameters."""
 
 import torch
 import torch.nn as nn
@@ -29,7 +29,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A ResNet-18 where `width` is 64; for small images with another first layer."""
+    """A ResNet-18 if `width` is 64. For small images it has another first layer."""
 
     def __init__(self, width, classes, small):
         super().__init__()

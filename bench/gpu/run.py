@@ -1,4 +1,4 @@
-"""What the stages of gpu.py share: the time that is left, data, processes and results."""
+"""Defines what the stages of gpu.py share: the time that is left, data, processes and results."""
 
 import dataclasses
 import json
@@ -28,7 +28,8 @@ class Clock:
         return self.limit - self()
 
     def patience(self):
-        """For one answer. Longer than a compilation beside others takes."""
+        """Returns the seconds for one answer. They are longer than a compilation beside others
+        takes."""
         return min(200.0, max(5.0, self.left()))
 
 
@@ -90,7 +91,7 @@ class Run:
         return contest
 
     def start_build(self):
-        """Contestants in Python start while those in C++ are compiled."""
+        """Starts contestants in Python while the ones in C++ are compiled."""
         if self.args.build:
             self.building = subprocess.Popen(self.args.build, shell=True, text=True,
                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

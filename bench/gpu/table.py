@@ -1,4 +1,4 @@
-"""The tables of a run, and the page that holds them: docs/bench-gpu.md."""
+"""Writes the tables of a run, and the page that holds them: docs/bench-gpu.md."""
 
 import re
 
@@ -48,7 +48,7 @@ def step_cells(work, name, found):
 
 
 def name_of(work, results):
-    """With the number of rows that was found, and the microbatches."""
+    """Returns the name with the number of rows that was found, and the microbatches."""
     return results["names"].get(work.name, work.name)
 
 
@@ -151,7 +151,7 @@ def text_of(results):
 
 
 def filled(page, results):
-    """The page with each part between its marks replaced."""
+    """Returns the page with each part between its marks replaced."""
     for name, part in PARTS.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.S)
         page, count = marks.subn(lambda m, part=part: m[1] + part(results) + "\n" + m[2], page)

@@ -76,7 +76,7 @@ def on_cpu(work):
 @functools.cache
 def flops_of_two_rows(of):
     """Products of a forward and backward with two rows, attention in full, as PyTorch's counter has
-    them: on tensors without memory, where attention is two products for each head."""
+    them, which counts on tensors without memory. Attention is two products for each head there."""
     import torch
     from contestants import make_forward, make_model
     from torch.utils.flop_counter import FlopCounterMode

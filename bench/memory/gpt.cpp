@@ -1,4 +1,4 @@
-// Rows of the GPT: optimizers and precisions that keep other copies and other state.
+// Measures rows of the GPT: optimizers and precisions that keep other copies and other state.
 #include <models/gpt.hpp>
 
 #include "measure.hpp"

@@ -1,4 +1,4 @@
-// Rows of the models of text, and of DLRM.
+// Measures rows of the models of text, and of DLRM.
 #include <models/dlrm.hpp>
 #include <models/gpt.hpp>
 #include <models/llama.hpp>

@@ -33,8 +33,8 @@ Training train(const Maker& maker, const MakeBatch& make_batch) {
   return training;
 }
 
-/// The figures of a recipe. Under Shard `options` say of which rank it is estimated from shapes;
-/// the others are on ranks that there are.
+/// Returns the figures of a recipe. Under Shard `options` say for which rank it is estimated from
+/// shapes. The others are on ranks that exist.
 template <class Recipe, class Maker, class MakeBatch>
 Row measure(const char* model, const char* recipe, const Maker& maker, const MakeBatch& make_batch,
             ikebana::EstimateOptions options = {}) {
@@ -73,7 +73,7 @@ Row measure_budget(const char* model, std::int64_t budget, const Maker& maker,
   return row;
 }
 
-/// The rows that every model has. Returns whether the bars of all hold.
+/// Measures the rows that every model has. Returns whether the bars of all hold.
 template <class Model, class Config, class... Shape>
 bool rows_of(const char* name, const Config& config, Shape... shape) {
   using namespace ikebana;

@@ -1,4 +1,4 @@
-// The GPT under recipes of which each has one policy more than the last, as contestants of
+// Trains the GPT under recipes of which each has one policy more than the last, as contestants of
 // policies.py. `memory_policies --fits BYTES` prints the width of the widest GPT whose training
 // with AdamW alone takes at most so many bytes, by the estimate.
 #include <cstring>
@@ -22,7 +22,7 @@ Contestant recipe(const Setting& setting, Policies... policies) {
           [=] { return report->loss(); }};
 }
 
-/// The recipes from `Precision<BF16Weights>` on.
+/// Returns the recipes from `Precision<BF16Weights>` on.
 template <class... More>
 Contestant low_precision(const Setting& setting, More... more) {
   return recipe(setting, AdamW8bit{.lr = 1e-3}, Accumulate<4>{}, Checkpoint<Full>{},

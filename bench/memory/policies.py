@@ -33,8 +33,8 @@ class Recipe:
     side: str
     name: str
     title: str
-    bound: float  # of the loss's relative distance from that of the first recipe
-    same_as: str = ""  # whose loss has the same digits, of the same side
+    bound: float  # the bound of the loss's relative distance from the first recipe's
+    same_as: str = ""  # the recipe of the same side whose loss has the same digits
 
 
 RECIPES = [
@@ -52,7 +52,7 @@ RECIPES = [
     Recipe("python", "checkpoint", "+ `checkpoint`, without `save_on_cpu`", 1e-3),
     Recipe("python", "8bit", "+ torchao's `AdamW8bit`", 2e-2),
 ]
-CHECKPOINTED = ("checkpoint", "8bit")  # of Python's recipes
+CHECKPOINTED = ("checkpoint", "8bit")  # the words in names of Python's recipes
 
 
 class Watched(Contestant):
@@ -127,7 +127,7 @@ def in_turn(recipes, row, folder, programs):
 
 
 def measure(recipes, row, args):
-    """Seconds of each round, peak in MiB and last loss, by recipe."""
+    """Returns the seconds of each round, the peak in MiB and the last loss, by recipe."""
     seconds, peaks, losses = {}, {}, {}
     how = one_by_one if args.largest else in_turn
     # Files are to lie on a disk, as the programs.

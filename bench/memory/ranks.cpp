@@ -1,4 +1,5 @@
-// Rows of the GPT on several ranks, each a process: estimated without them, trained on them.
+// Measures rows of the GPT on several ranks, each a process. They are estimated without them, and
+// trained on them.
 #include <ikebana/shard.hpp>
 #include <models/gpt.hpp>
 

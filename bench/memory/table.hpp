@@ -1,5 +1,5 @@
 #pragma once
-// A row of the table of estimates, the columns, and the bars.
+// Defines a row of the table of estimates, the columns, and the bars.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -14,8 +14,8 @@ namespace bench {
 struct Row {
   std::string model, recipe;
   std::int64_t shapes = 0;         ///< estimated from shapes alone
-  std::int64_t training = 0;       ///< of a training that knows nothing of an estimate
-  std::int64_t measured_form = 0;  ///< that an estimate of a real batch measured
+  std::int64_t training = 0;       ///< the bytes of a training that knows nothing of an estimate
+  std::int64_t measured_form = 0;  ///< the bytes that an estimate of a real batch measured
   /// Under Checkpoint<Budget>: the budget, and the peak that its plan predicts.
   std::optional<std::int64_t> budget = {}, plan = {};
   std::vector<double> losses = {};
@@ -26,8 +26,8 @@ struct Row {
     return static_cast<double>(bytes) / static_cast<double>(training);
   }
   bool losses_agree() const { return !without_checkpoint || *without_checkpoint == losses; }
-  /// The bars: 5 % for shapes and for the plan, 2 % for the measured form, and no budget is
-  /// exceeded. Times decide among plans, and an estimate of shapes has other times.
+  /// Returns whether the bars hold: 5 % for shapes and for the plan, 2 % for the measured form, and
+  /// no budget is exceeded. Times decide among plans, and an estimate of shapes has other times.
   bool holds() const {
     const bool shapes_hold = budget ? shapes <= *budget : is_within(0.05, shapes);
     return shapes_hold && is_within(0.02, measured_form) && is_within(0.05, plan) &&

@@ -26,7 +26,7 @@ struct Shape {
   Tokens batch() const { return random_batch(config, rows, config.context); }
 };
 
-/// Bytes that the kernel says it can hand out without swapping.
+/// Returns the bytes that the kernel says it can give without swapping.
 std::int64_t available_memory() {
   std::ifstream info("/proc/meminfo");
   std::string name;
@@ -35,7 +35,8 @@ std::int64_t available_memory() {
   throw Error("memory_transformer: /proc/meminfo has no line MemAvailable.");
 }
 
-/// Meta tensors, so that no batch is allocated to find out that it is too large.
+/// Returns the estimate for meta tensors, so that no batch is allocated to find out that it is too
+/// large.
 template <class Checkpointing>
 Estimate estimated(const Shape& shape) {
   const auto tokens =
@@ -66,7 +67,7 @@ Shape that_fits(Shape shape) {
 
 struct Measured {
   bench::Training training;
-  double seconds = 0;  // of a step, the first one left out
+  double seconds = 0;  // the seconds of a step, without the first one
 };
 template <class Checkpointing>
 Measured train(const Shape& shape) {

@@ -1,4 +1,4 @@
-// Rows of the models of images.
+// Measures rows of the models of images.
 #include <models/mlp_mixer.hpp>
 #include <models/resnet.hpp>
 #include <models/unet.hpp>

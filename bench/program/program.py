@@ -31,7 +31,7 @@ ROWS = [
 NAMES = ["program", "model", "python"]
 MOST_TIME = {"MLP 3x16": 1.15, "GPT 4x128": 1.02, "ResNet-18 of width 16": 1.02}
 MOST_MEMORY, LEAST_OF_PYTHON = 1.01, 1.0
-BOUND = {"resnet": 5e-2}  # of a loss: a rounding that turns a ReLU on or off grows
+BOUND = {"resnet": 5e-2}  # the bound of a loss: a rounding that turns a ReLU on or off grows
 
 
 def command(name, row, folder, worker, *more):
@@ -43,7 +43,7 @@ def command(name, row, folder, worker, *more):
 
 @contextlib.contextmanager
 def data_of(row):
-    """The weights and batches of all contestants, and the exported model."""
+    """Makes the weights and batches of all contestants, and the exported model."""
     with tempfile.TemporaryDirectory() as folder:
         for script, name in ((STEP / "contestants.py", "data"), (HERE / "export.py", "export")):
             subprocess.run([sys.executable, script, *row.options(folder), "--contestant", name],
@@ -52,7 +52,7 @@ def data_of(row):
 
 
 def measure(row, result, worker, rounds):
-    """One launch of every contestant, in each round in another order."""
+    """Makes one launch of every contestant, in each round in another order."""
     with data_of(row) as folder, contextlib.ExitStack() as stack:
         running = {}
         for name in NAMES:
@@ -69,7 +69,7 @@ def measure(row, result, worker, rounds):
 
 
 def peaks(row, worker):
-    """The most bytes that a step adds to those before it."""
+    """Returns the most bytes that a step adds to the bytes before it."""
     found = {}
     with data_of(row) as folder:
         for name in ("program", "model"):

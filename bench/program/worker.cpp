@@ -1,5 +1,6 @@
-// The contestants in C++ of program.py: `program` trains a model that was exported by Python,
-// `model` the same model written in C++, with the same operators, units, objective and recipe.
+// Runs the contestants in C++ of program.py. `program` trains a model that was exported by Python,
+// and `model` trains the same model written in C++, with the same operators, units, objective and
+// recipe.
 #include <ikebana/program.hpp>
 
 #include "../gpu/resnet.hpp"

@@ -1,4 +1,5 @@
-"""The limits of the benchmark `shard`, as lines of a table: what, over what, limit, measured."""
+"""Defines the limits of the benchmark `shard`, as lines of a table: what, over what, limit,
+measured."""
 
 import statistics
 
@@ -17,7 +18,7 @@ SPEED = {
                   ("wall", "ddp", "python_ddp", 0.75), ("wall", "fsdp", "python_fsdp", 0.60)],
 }
 SLOW = [("wall", "fsdp", "fsdp_plain", 0.85), ("wall", "ddp", "ddp_late", 0.75)]
-WITHIN = 0.05  # of bytes
+WITHIN = 0.05  # the bound of bytes
 
 
 def line(shape, what, name, to, limit, measured, holds):
@@ -40,7 +41,7 @@ def of_slow_link(shape, results):
 
 
 def sizes(shape):
-    """Bytes of the parameters: of a block, and of all others, which are the root's."""
+    """Returns the bytes of the parameters: of a block, and of all others, which are the root's."""
     width = shape.width
     return 4 * (12 * width**2 + 13 * width), 4 * width * (256 + shape.context + 2)
 
@@ -49,7 +50,8 @@ def of_bytes_sent(shape, results, ranks):
     block, root = sizes(shape)
     whole, others = shape.layers * block + root, (ranks - 1) / ranks
     textbook = {name: 2 * whole * others for name in ("ddp", "ddp_unordered", "zero1", "zero2")}
-    # Gathered for forward and, but for the root and the last block, for backward; reduced once.
+    # Parameters are gathered for forward and, except for the root and the last block, for backward.
+    # Gradients are reduced once.
     textbook["fsdp"] = (3 * whole - root - block) * others
     for name, wanted in textbook.items():
         measured = statistics.median(r["sent"] for r in results[name]) / wanted

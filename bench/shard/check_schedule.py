@@ -19,7 +19,7 @@ def example(units=4):
 
 
 def sent(rank):
-    """Bytes, without those of short messages."""
+    """Returns the bytes without short messages."""
     sizes = [(end - begin) * rank.link.speed for begin, end in rank.sent]
     return sum(size for size in sizes if size > rank.link.short * rank.link.ranks)
 
@@ -29,7 +29,7 @@ def close(a, b):
 
 
 def check_bytes(costs, ranks):
-    """Those of the table of docs/shard.md."""
+    """Checks the bytes in the table of docs/shard.md."""
     whole = sum(size for _, size in costs.parameters)
     root, last = costs.unit_bytes(0), costs.unit_bytes(4)
     wanted = {"ddp": 2 * whole, "ddp_late": 2 * whole, "fsdp": 3 * whole - root - last,
@@ -64,7 +64,7 @@ def check_by_hand():
                    ("arrive", 1, 0), ("end", 1, 4), ("arrive", 0, 0), ("optimizer", 0, 6)],
                   copy=0, add=0, message=0)
     link = Link(2, 10, 0, short=0)
-    # DDP, one bucket: 23 of computing, 6 to send the parts, 6 for the sums, 6 of update.
+    # DDP has one bucket: 23 of computing, 6 to send the parts, 6 for the sums, 6 of update.
     assert close(simulated("ddp", costs, link).now, 23 + 6 + 6 + 6)
     # FSDP: 1 for the root, 1, 5 for the unit, 18; its sums take 5, of which 4 are hidden, then the
     # root's 1; half of the update.

@@ -1,5 +1,5 @@
-// The contestants `hand_fsdp` and `hand_ddp`: the same work in loops written by hand. Of ikebana
-// they use only the model of examples/models/gpt.hpp.
+// Defines the contestants `hand_fsdp` and `hand_ddp`, which do the same work in loops written by
+// hand. Of ikebana they use only the model of examples/models/gpt.hpp.
 #include <gpt_of.hpp>
 
 #include "hand_ddp.hpp"

@@ -10,7 +10,7 @@ namespace bench {
 
 /// Parameters whose gradients are summed over ranks together. Copied as little as they may.
 struct Bucket {
-  Tensors parameters = {}, gradients = {};  // of `flat`
+  Tensors parameters = {}, gradients = {};  // views of `flat`
   at::Tensor flat = {};
   std::size_t missing = 0;
   c10::intrusive_ptr<c10d::Work> work = {};

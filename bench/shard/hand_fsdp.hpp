@@ -1,5 +1,5 @@
 #pragma once
-// FSDP as a loop by hand: a flat tensor per unit, of which each rank stores a shard.
+// Runs FSDP as a loop by hand: a flat tensor per unit, of which each rank stores a shard.
 #include <c10/core/CPUAllocator.h>
 #include <models/gpt.hpp>
 #include <optional>

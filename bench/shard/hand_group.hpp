@@ -15,7 +15,7 @@ inline Gloo make_gloo(const Place& place) {
                                                      static_cast<int>(place.size), options);
 }
 
-/// A number's sum over ranks.
+/// Returns a number's sum over ranks.
 inline double summed(const Gloo& gloo, const at::Tensor& number) {
   std::vector<at::Tensor> values{number.detach().clone()};
   gloo->allreduce(values)->wait();

@@ -1,4 +1,4 @@
-// The contestants that train the GPT with a policy on shard.
+// Defines the contestants that train the GPT with a policy on shard.
 #include <gpt_of.hpp>
 #include <ikebana/shard.hpp>
 

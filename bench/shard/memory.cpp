@@ -53,7 +53,8 @@ struct ikebana::Mechanism<Watch> : ikebana::ObserveHooks {
 
 namespace {
 
-/// Two microbatches of the first token of a row, so that activations take next to nothing.
+/// Trains on two microbatches of the first token of a row, so that activations take next to
+/// nothing.
 template <class T>
 void train(T& trainer, const Setting& setting, const Place& place) {
   const auto batch = bench::own_batches(setting, place).front();

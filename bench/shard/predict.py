@@ -28,8 +28,8 @@ WITHIN = 0.15
 
 
 def profile(shape, programs, steps):
-    """The costs of a rank, of as many processes at a time as there will be ranks, since they share
-    memory and caches here."""
+    """Measures the costs of a rank, of as many processes at a time as there will be ranks,
+    because they share memory and caches here."""
     with shard.data(shape) as folder:
         base = [str(programs / "shard_profile"), *shape.options(folder), "--steps", str(steps)]
         ranks = [subprocess.Popen(base + shard.place(rank, folder, "profile"), text=True,
@@ -66,7 +66,7 @@ def message_seconds(size=2**28):
 
 
 def costs_of(profiles):
-    """Medians of the times between events over all steps of all profiles."""
+    """Returns the medians of the times between events over all steps of all profiles."""
     steps = [step for one in profiles for step in one["steps"]]
     rows = [[("step", 0, 0.0)] + [(what, int(which), float(at)) for what, which, at
                                   in zip(*[iter(step)] * 3)] for step in steps]
@@ -81,7 +81,8 @@ def costs_of(profiles):
 
 
 def on_loopback(mbit, args):
-    """Profiles and measured seconds of a step, in a network of its own whose loopback is slow."""
+    """Measures profiles and the seconds of a step, in a network of its own whose loopback is
+    slow."""
     link = f"tbf rate {mbit}mbit burst 256kb latency 200ms"
     setup = f"ip link set lo up && tc qdisc add dev lo root {link} && exec "
     words = [sys.executable, __file__, str(args.programs), "--measure", "1",

@@ -65,7 +65,7 @@ struct ikebana::Mechanism<Watch> : ikebana::ObserveHooks {
 
 namespace {
 
-/// Seconds for a byte that `f` writes, the median of some calls.
+/// Returns the seconds for a byte that `f` writes, as the median of some calls.
 template <class F>
 double seconds_per_byte(const at::Tensor& t, F&& f) {
   std::vector<double> times;
@@ -84,7 +84,7 @@ void print_memory() {
   std::cout << "copy " << seconds_per_byte(a, [&] { a.copy_(b); }) << " add "
             << seconds_per_byte(a, [&] { a.add_(b); }) << '\n';
 }
-/// The unit of each parameter; 0: the root.
+/// Prints the unit of each parameter. 0 is the root.
 void print_parameters(const GPT& model) {
   for (const auto& item : model->named_parameters()) {
     std::size_t unit = 0, next = 1;

@@ -1,5 +1,5 @@
-"""The contestants in Python of shard.py: a rank of DistributedDataParallel or of fully_shard, over
-Gloo. Commands and answers are those of rank.hpp."""
+"""Runs the contestants in Python of shard.py: a rank of DistributedDataParallel or of
+fully_shard, over Gloo. Commands and answers are as in rank.hpp."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "step"))
 import contestants  # noqa: E402
 
 LIBC = ctypes.CDLL(None)
-BYTES_SENT = struct.Struct("200xQ")  # of the kernel's struct tcp_info
+BYTES_SENT = struct.Struct("200xQ")  # a part of the kernel's struct tcp_info
 
 
 def bytes_sent():

@@ -1,7 +1,8 @@
 #pragma once
-// One rank of a contestant as a program, which reads commands from its input until it ends: `run
-// <steps>` makes one step that is not timed, since ranks meet in it, and these. It prints seconds
-// of wall clock and of all threads' CPU, bytes sent to other ranks, and the last step's loss.
+// Runs one rank of a contestant as a program, which reads commands from its input until it ends.
+// `run <steps>` makes one step that is not timed, because ranks meet in it, and then these steps.
+// It prints seconds of wall clock and of all threads' CPU, bytes sent to other ranks, and the last
+// step's loss.
 #include <dirent.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -37,8 +38,8 @@ struct Place {
   c10::intrusive_ptr<c10d::Store> store;
 };
 
-/// Bytes that this process has sent by TCP, without headers. Exact: the kernel counts them for each
-/// socket, and ranks keep theirs.
+/// Returns the bytes that this process has sent by TCP, without headers. They are exact, because
+/// the kernel counts them for each socket, and ranks keep theirs.
 inline std::int64_t bytes_sent() {
   std::int64_t all = 0;
   DIR* open = opendir("/proc/self/fd");
@@ -54,14 +55,14 @@ inline std::int64_t bytes_sent() {
   return all;
 }
 
-/// Seconds that all threads of this process have computed.
+/// Returns the seconds that all threads of this process have computed.
 inline double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// This rank's rows of all batches.
+/// Returns this rank's rows of all batches.
 inline std::vector<Batch> own_batches(const Setting& setting, const Place& place) {
   std::vector<Batch> own;
   for (const Batch& whole : read_batches(setting)) {

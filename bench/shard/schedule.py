@@ -1,8 +1,8 @@
 """The schedule of a step under a policy on shard, simulated event by event, for predict.py.
 
 What a rank computes is one row of events, and its messages another, the link, which passes one
-message after the other. A message begins when it is given to the link and the one before has ended.
-All ranks are alike, so that one is enough: what it sends at a time it receives, too. Where a
+message after the other. A message begins when it is given to the link and the one before has
+ended. All ranks are alike, so that one is enough: what it sends at a time it receives, too. If a
 program sends and computes on one processor, sending takes its time.
 """
 
@@ -13,8 +13,9 @@ MIB = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """Of a rank alone: its parameters (unit, bytes), and a row of (event, number, seconds until the
-    next event). Seconds for a byte: of a copy, of a sum, and of sending one and receiving one."""
+    """The costs of a rank alone: its parameters (unit, bytes), and a row of (event, number,
+    seconds until the next event). They also have the seconds for a byte: of a copy, of a sum,
+    and of sending one and receiving one."""
     parameters: list
     events: list
     copy: float
@@ -27,8 +28,8 @@ class Costs:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """`speed`: bytes per second of a rank, in each direction; `latency`: seconds of a message;
-    `short`: bytes of one by which ranks agree."""
+    """`speed` is the bytes per second of a rank, in each direction, `latency` the seconds of a
+    message, and `short` the bytes of one by which ranks agree."""
     ranks: int
     speed: float
     latency: float
@@ -57,7 +58,8 @@ class Rank:
         self.now += max(0.0, seconds)
 
     def send(self, size):
-        """Begins to send `size` bytes to each other rank; returns when those of all are here."""
+        """Begins to send `size` bytes to each other rank. Returns when the bytes of all are
+        here."""
         begin = max(self.now, self.free)
         self.free = begin + size * (self.link.ranks - 1) / self.link.speed
         self.sent.append((begin, self.free))
@@ -67,7 +69,7 @@ class Rank:
         self.now = max(self.now, until)
 
     def meet(self):
-        """A short message, whose answer is needed."""
+        """Sends a short message, whose answer is needed."""
         self.wait(self.send(self.link.short))
 
     def part(self, size):

@@ -34,7 +34,7 @@ class Shape:
     layers: int
     width: int
     context: int
-    rows: int  # of both ranks
+    rows: int  # the rows of both ranks
     steps: int  # in a round
     model: str = "gpt"
     precision: str = "fp32"
@@ -101,7 +101,7 @@ def command(name, shape, folder, programs):
 
 @contextlib.contextmanager
 def data(shape):
-    """A folder with the weights and batches of all contestants."""
+    """Makes a folder with the weights and batches of all contestants."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, HERE.parent / "step" / "contestants.py",
                         *shape.options(folder), "--contestant", "data"], check=True)
@@ -109,7 +109,7 @@ def data(shape):
 
 
 def measure(shape, names, rounds, programs):
-    """The rounds of each contestant."""
+    """Makes the rounds of each contestant."""
     with data(shape) as folder, contextlib.ExitStack() as stack:
         running = {}
         for name in names:
@@ -135,8 +135,8 @@ def check_losses(shape, results):
 
 
 def held(shape, names, programs):
-    """What shard_memory counts of each: bytes at rest, between microbatches, at the update, and,
-    where nothing but the embedding of positions is trained, at the peak."""
+    """Returns what shard_memory counts of each: bytes at rest, between microbatches, at the
+    update, and, if only the embedding of positions is trained, at the peak."""
     results = {}
     with data(shape) as folder:
         for name in names:
@@ -173,7 +173,7 @@ def speed(shape, args):
 
 
 def slow_link(shape, args):
-    """The same in a network of its own, whose loopback is slow."""
+    """Runs the same in a network of its own, whose loopback is slow."""
     if os.environ.get("IKEBANA_SLOW_LINK") != "1":
         setup = f"ip link set lo up && tc qdisc add dev lo root {LINK} && exec "
         inner = [sys.executable, __file__, *sys.argv[1:]]

@@ -36,7 +36,7 @@ struct Bench {
     trainer->save(saved);
     bytes = raw::read(saved);
   }
-  /// A trainer that has never saved, in a process without freed memory to reuse.
+  /// Makes a trainer that has never saved, in a process without freed memory to reuse.
   T& new_trainer() {
     trainer.reset();
     ::malloc_trim(0);
@@ -66,7 +66,7 @@ struct Bench {
   std::unique_ptr<T> trainer;
   StateDict state;
   std::vector<at::Tensor> tensors, copies;
-  std::vector<char> bytes;  // of the saved file
+  std::vector<char> bytes;  // the bytes of the saved file
   PendingSave pending;
 };
 
@@ -104,7 +104,7 @@ std::map<std::string, std::function<double()>> actions_of(Bench& b) {
       {"copy_", [&b] { return seconds([&] { b.copy_by_operator(); }); }}};
 }
 
-/// CRC-32 of all bytes of tensors in the order of their names.
+/// Returns the CRC-32 of all bytes of tensors in the order of their names.
 std::uint32_t sum_of(const StateDict& all) {
   std::uint32_t crc = 0;
   for (const auto& [name, t] : all)

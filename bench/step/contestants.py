@@ -1,4 +1,5 @@
-"""The contestants in Python of step.py and ../gpu/gpu.py, and the weights and batches of all."""
+"""Defines the contestants in Python of step.py and ../gpu/gpu.py, and the weights and batches of
+all."""
 
 import argparse
 import contextlib
@@ -152,8 +153,8 @@ def make_loss(args, model):
 
 
 def trained_model(args):
-    """On its device, with the weights of all contestants. A GPT is made without memory first: its
-    own first weights would take seconds."""
+    """Makes the model on its device, with the weights of all contestants. A GPT is made without
+    memory first: its own first weights would take seconds."""
     with torch.device("meta" if args.model == "gpt" else "cpu"):
         model = make_model(args)
     if args.model == "gpt":

@@ -1,7 +1,7 @@
 #pragma once
-// Commands of the contestants that run on a device: `peak <steps>` prints the most bytes in use
-// during the steps; `profile <steps>` writes a trace of them and prints its path; `fit <rows>` the
-// largest batch, at most so large, that fits into memory.
+// Defines commands of the contestants that run on a device: `peak <steps>` prints the most bytes in
+// use during the steps; `profile <steps>` writes a trace of them and prints its path; `fit <rows>`
+// the largest batch, at most so large, that fits into memory.
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <ikebana/bridge/memory_counter.hpp>
@@ -41,13 +41,13 @@ inline bool fits(Session& session, std::int64_t rows) {
     Batch batch{input.index_select(0, index), target.index_select(0, index)};
     session.contestant.step(batch);
     synchronize(session.device);
-  } catch (const std::exception& error) {  // of LibTorch, or ikebana's own
+  } catch (const std::exception& error) {  // an error of LibTorch, or ikebana's own
     if (std::string(error.what()).find("out of memory") == std::string::npos) throw;
     return false;
   }
   return true;
 }
-/// A multiple of eight rows, found by bisection.
+/// Returns a multiple of eight rows, found by bisection.
 inline std::string largest_batch(Session& session, long most) {
   session.steps(1);  // makes the optimizer's state
   std::int64_t fitting = 0, too_many = most / 8 + 1;

@@ -1,6 +1,6 @@
 #pragma once
-// The contestant `expert`, a loop by hand on LibTorch's operators: one fused update, clipping as
-// its divisor, gradients freed, recompute as an autograd function.
+// Defines the contestant `expert`, a loop by hand on LibTorch's operators: one fused update,
+// clipping as its divisor, gradients freed, recompute as an autograd function.
 #include <ATen/ScalarOps.h>
 
 #include "hand_models.hpp"
@@ -37,7 +37,7 @@ inline at::Tensor on_host(double number) {
   return at::detail::scalar_tensor_static(number, at::kFloat, at::kCPU);
 }
 
-/// The divisor of clipping, computed by operators or directly in memory.
+/// Returns the divisor of clipping, computed by operators or directly in memory.
 inline at::Tensor clip_divisor(const Tensors& gradients, double max_norm, bool reads) {
   auto norms = at::_foreach_norm(gradients, 2);
   if (!reads) {

@@ -1,6 +1,6 @@
 #pragma once
-// The ResNet of ../gpu/resnet.hpp for small images with modules::BNReLU2d, and the same order of
-// parameters.
+// Defines the ResNet of ../gpu/resnet.hpp for small images with modules::BNReLU2d, and the same
+// order of parameters.
 #include <ikebana/grammar/units.hpp>
 #include <ikebana/modules/bn_relu.hpp>
 

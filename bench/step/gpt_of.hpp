@@ -11,7 +11,7 @@ inline GPT gpt_of(const Setting& setting) {
                       .width = setting.number("width"),
                       .heads = setting.number("heads"),
                       .context = setting.number("context")});
-  if (setting.symbols() != 256)  // that of bytes
+  if (setting.symbols() != 256)  // because 256 symbols are bytes
     model->token = model->replace_module(
         "token", torch::nn::Embedding(setting.symbols(), setting.number("width")));
   read_weights(setting, *model);

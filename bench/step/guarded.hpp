@@ -8,8 +8,8 @@
 
 namespace bench {
 
-/// Prints errors to stderr, where the driver reads them. Ends without LibTorch's destructors, which
-/// take seconds under a profiler.
+/// Prints errors to stderr, which the driver reads. Ends without LibTorch's destructors, which take
+/// seconds under a profiler.
 template <class Main>
 int guarded(Main&& body) {
   at::set_num_threads(1);

@@ -1,5 +1,5 @@
-// The contestants `libtorch`, `expert` and `same`: the same work in loops written by hand. Of
-// ikebana this program uses only the function modules::attention.
+// Defines the contestants `libtorch`, `expert` and `same`, which do the same work in loops written
+// by hand. Of ikebana this program uses only the function modules::attention.
 #include "device.hpp"
 #include "expert.hpp"
 #include "idiomatic.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// The models of the benchmark, written without ikebana.
+// Defines the models of the benchmark, written without ikebana.
 #include <ATen/autocast_mode.h>
 #include <ikebana/modules/attention.hpp>
 

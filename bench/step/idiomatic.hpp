@@ -1,5 +1,6 @@
 #pragma once
-// The contestant `libtorch`, written like LibTorch's tutorials: torch::optim, clip_grad_norm_.
+// Defines the contestant `libtorch`, written like LibTorch's tutorials: torch::optim,
+// clip_grad_norm_.
 #include "hand_models.hpp"
 
 namespace bench {

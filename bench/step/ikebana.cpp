@@ -26,7 +26,7 @@ struct MLPImpl : nn::Module {
 };
 TORCH_MODULE(MLP);
 
-/// The recipe `Policies...` of either model.
+/// Returns the recipe `Policies...` of either model.
 template <class... Policies>
 Contestant recipe(const Setting& setting) {
   if (setting.is_gpt()) {
@@ -46,7 +46,7 @@ Contestant in_precision(const Setting& setting) {
   return recipe<P>(setting);
 }
 
-/// Small images, in FP32.
+/// Trains on small images, in FP32.
 Contestant resnet(const Setting& setting) {
   bench::FusedResNet model(setting.number("width"), setting.symbols());
   bench::read_weights(setting, *model);

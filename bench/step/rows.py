@@ -14,12 +14,13 @@ class Row:
     rows: int
     steps: int  # in a round
     rounds: int = 5  # in a launch
-    launches: int = 1  # of all contestants: addresses of code and data matter
+    launches: int = 1  # the number of launches of all contestants: addresses of code and data
+                       # matter
     precision: str = "fp32"
     layers: int = 3
     heads: int = 0
-    context: int = 0  # of a GPT; the side of a ResNet's images
-    symbols: int = 0  # of a GPT's vocabulary, 0: bytes; the classes of a ResNet
+    context: int = 0  # the context of a GPT, or the side of a ResNet's images
+    symbols: int = 0  # the symbols of a GPT's vocabulary, 0: bytes; or the classes of a ResNet
     checkpoint: str = "none"
     recipe: str = "none"  # what is added, by a name that the benchmark knows
     accumulate: int = 1

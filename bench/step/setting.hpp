@@ -1,5 +1,5 @@
 #pragma once
-// The settings of one row of the benchmark, and the weights and batches of all contestants.
+// Defines the settings of one row of the benchmark, and the weights and batches of all contestants.
 #include <torch/torch.h>
 
 #include <fstream>
@@ -49,7 +49,7 @@ class Setting {
   std::map<std::string, std::string> values_;
 };
 
-/// All elements of a raw file, in the host's byte order.
+/// Returns all elements of a raw file, in the host's byte order.
 inline at::Tensor elements(const std::string& path, at::ScalarType type) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) throw std::runtime_error("cannot read " + path);
@@ -61,8 +61,8 @@ inline at::Tensor elements(const std::string& path, at::ScalarType type) {
   return all;
 }
 
-/// The batches of the files `inputs` and `targets` in the setting's folder, in order, on its
-/// device.
+/// Returns the batches of the files `inputs` and `targets` in the setting's folder, in order, on
+/// its device.
 inline std::vector<Batch> read_batches(const Setting& setting) {
   auto folder = setting.text("folder");
   auto count = setting.number("batches"), rows = setting.number("rows");

@@ -21,8 +21,8 @@ from pathlib import Path
 from rows import BARS, CONTESTANTS, Row, all_rows
 
 HERE = Path(__file__).resolve().parent
-# One thread each. By default glibc returns freed memory at the end of the heap to the kernel, so by
-# chance one loop faults it in again in every step and another does not.
+# Each has one thread. By default glibc returns freed memory at the end of the heap to the kernel,
+# so by chance one loop faults it in again in every step and another does not.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
                "MALLOC_TRIM_THRESHOLD_": str(2**30), "MALLOC_MMAP_THRESHOLD_": str(2**30)}
 
@@ -35,7 +35,7 @@ class Contestant:
                                         text=True, env=os.environ | ENVIRONMENT | environment)
 
     def run(self, steps):
-        """Seconds per step, and the loss of the last one."""
+        """Returns the seconds per step, and the loss of the last one."""
         self.process.stdin.write(f"run {steps}\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().split()
@@ -75,8 +75,8 @@ class Result:
 
 
 def measure(row, result, names, args, programs):
-    """One launch of every contestant. They take turns, in each round in a new random order, since
-    the state of the caches depends on which program ran before.
+    """Makes one launch of every contestant. They take turns, in each round in a new random order,
+    because the state of the caches depends on which program ran before.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         subprocess.run([sys.executable, HERE / "contestants.py", *row.options(folder),
@@ -98,7 +98,8 @@ def measure(row, result, names, args, programs):
 
 
 def bars(results):
-    """Lines of a table: row, contestant compared with, limit, ratio, and whether it holds."""
+    """Yields the lines of a table: row, contestant compared with, limit, ratio, and whether it
+    holds."""
     for result in results:
         row = result.row
         wanted = [("expert", 1 / 1.02)]
@@ -124,7 +125,7 @@ def check_losses(result):
 
 
 def environment(program):
-    """The conditions; of the compiler as `program` says."""
+    """Returns the conditions, including the compiler as `program` reports it."""
     import torch  # slow to load, and needed by no contestant
     name = platform.processor()
     with contextlib.suppress(OSError):

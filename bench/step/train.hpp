@@ -1,5 +1,5 @@
 #pragma once
-// A trainer as a contestant.
+// Makes a trainer a contestant.
 #include "gpt_of.hpp"
 #include "worker.hpp"
 
@@ -13,7 +13,7 @@ Contestant train(std::shared_ptr<T> trainer) {
       *report = trainer->step(Tokens{batch.first, batch.second});
     else *report = trainer->step(batch);
   };
-  // Bytes that the last step moved from the device and back.
+  // Returns the bytes that the last step moved from the device and back.
   auto moved = [=] {
     const auto traffic = report->offloaded.value_or(ikebana::OffloadTraffic{});
     return std::to_string(traffic.activations_out + traffic.gradients_out) + " " +

@@ -1,5 +1,5 @@
 #pragma once
-// A policy that measures the memory of a step between forward and backward.
+// Defines a policy that measures the memory of a step between forward and backward.
 #include <ikebana.hpp>
 #include <ikebana/bridge/memory_counter.hpp>
 

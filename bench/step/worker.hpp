@@ -1,9 +1,9 @@
 #pragma once
-// A contestant as a program, which reads commands from its input until it ends. `run <steps>`
-// prints the seconds, the loss of the last step and the heap allocations; `operators <steps>` the
-// names of all operators called, forward and backward; `bytes 1` the bytes that the last step kept
-// and its peak; `count 1` starts the counting of a profiler; `next 1` goes on to the next row. A
-// program may have further commands (device.hpp).
+// Runs a contestant as a program, which reads commands from its input until it ends. `run <steps>`
+// prints the seconds, the loss of the last step and the heap allocations. `operators <steps>`
+// prints the names of all operators called, forward and backward. `bytes 1` prints the bytes that
+// the last step kept and its peak. `count 1` starts the counting of a profiler. `next 1` goes on to
+// the next row. A program may have further commands (device.hpp).
 #include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -19,11 +19,11 @@
 #include "guarded.hpp"
 #include "setting.hpp"
 
-/// Heap allocations so far, if a library that counts them was preloaded.
+/// Returns the heap allocations so far, if a library that counts them was preloaded.
 extern "C" [[gnu::weak]] long heap_allocations();
 /// Starts callgrind's counting; it is defined in the same library.
 extern "C" [[gnu::weak]] void start_counting();
-/// The function whose instructions a profiler counts.
+/// Returns the function whose instructions a profiler counts.
 extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<double(long)>& steps,
                                                        long count) {
   return steps(count);
@@ -40,11 +40,12 @@ struct Bytes {
 struct Contestant {
   std::function<void(const Batch&)> step;
   std::function<double()> loss;
-  std::function<Bytes()> bytes = {};                             // of the last step
+  std::function<Bytes()> bytes = {};                             // the bytes of the last step
   std::map<std::string, std::function<std::string()>> own = {};  // commands of this one alone
 };
 
-/// The names of the operators that `body` calls and the autograd nodes that it runs, in order.
+/// Returns the names of the operators that `body` calls and the autograd nodes that it runs, in
+/// order.
 inline std::string operators_of(const std::function<void()>& body) {
   static std::string names;
   names.clear();
@@ -89,7 +90,7 @@ struct Session {
 /// The answer to a command that only some programs have.
 using Answer = std::string (*)(Session& session, const std::string& command, long count);
 
-/// The answer to a command that every program has; empty for another command.
+/// Returns the answer to a command that every program has, or an empty text for another command.
 inline std::string common_answer(Session& session, const std::string& command, long count) {
   char text[100] = "";
   if (command == "operators") return operators_of([&] { session.steps(count); });

@@ -1,4 +1,4 @@
-// The recipe `averaged`: a schedule with warmup and decay, and an average of the weights.
+// Defines the recipe `averaged`: a schedule with warmup and decay, and an average of the weights.
 #include <ikebana.hpp>
 
 #include "net.hpp"

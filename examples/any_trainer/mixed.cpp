@@ -1,4 +1,4 @@
-// The recipe `mixed`: BF16, activation checkpointing and microbatches.
+// Defines the recipe `mixed`: BF16, activation checkpointing and microbatches.
 #include <ikebana.hpp>
 
 #include "net.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// The model that all recipes of this folder train.
+// Defines the model that all recipes of this folder train.
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/linear.h>
 

@@ -1,4 +1,4 @@
-// The recipe `plain`: AdamW and nothing else.
+// Defines the recipe `plain`: AdamW and nothing else.
 #include <ikebana.hpp>
 
 #include "net.hpp"

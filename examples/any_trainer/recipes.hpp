@@ -1,6 +1,6 @@
 #pragma once
-// The batch and the configuration of all recipes, and the functions that make them. Including this
-// compiles no recipe.
+// Defines the batch and the configuration of all recipes, and the functions that make them.
+// Including this compiles no recipe.
 #include <ikebana/any_trainer/any_trainer.hpp>
 
 struct Rows {

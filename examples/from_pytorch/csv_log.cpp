@@ -1,4 +1,4 @@
-// A log in a file: one line of comma-separated values per step, and one per epoch.
+// Writes a log to a file: one line of comma-separated values per step, and one per epoch.
 #include <unistd.h>
 
 #include <filesystem>
@@ -27,7 +27,7 @@ nn::Sequential by_hand(const std::vector<Rows>& loader, std::ostream& log) {
   return model;
 }
 
-/// The values of a column of a table.
+/// Returns the values of a column of a table.
 std::vector<double> column(std::istream& table, const std::string& name) {
   auto cells = [](const std::string& line) {
     std::vector<std::string> all;

@@ -1,4 +1,4 @@
-"""A log in a file: one line of comma-separated values per step."""
+"""Writes a log to a file: one line of comma-separated values per step."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-// A GAN: two models, two optimizers, and each model in the other's loss.
+// Trains a GAN: two models, two optimizers, and each model in the other's loss.
 #include "side_by_side.hpp"
 
 namespace gan {
@@ -32,7 +32,8 @@ std::vector<at::Tensor> parameters_of(nn::Sequential& generator, nn::Sequential&
   return all;
 }
 
-/// The binary cross-entropy of the critic's logits with the label `is_real`, summed over the rows.
+/// Returns the binary cross-entropy of the critic's logits with the label `is_real`, summed over
+/// the rows.
 at::Tensor error(const at::Tensor& logits, bool is_real) {
   at::Tensor label = at::full_like(logits, is_real ? 1 : 0);
   return at::binary_cross_entropy_with_logits(logits, label, {}, {}, at::Reduction::Sum);

@@ -1,4 +1,4 @@
-"""A GAN: two models, two optimizers, and each model in the other's loss."""
+"""Trains a GAN: two models, two optimizers, and each model in the other's loss."""
 
 import torch
 import torch.nn.functional as F

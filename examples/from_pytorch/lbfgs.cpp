@@ -1,4 +1,5 @@
-// LBFGS: steps of AdamW on batches, then an optimizer that computes the loss several times.
+// Trains by LBFGS: steps of AdamW on batches, then an optimizer that computes the loss several
+// times.
 #include "side_by_side.hpp"
 
 namespace lbfgs {

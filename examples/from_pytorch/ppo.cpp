@@ -1,4 +1,4 @@
-// PPO: some epochs of minibatches over one rollout, until the policy has changed enough.
+// Trains by PPO: some epochs of minibatches over one rollout, until the policy has changed enough.
 #include "side_by_side.hpp"
 
 namespace ppo {

@@ -1,4 +1,4 @@
-"""PPO: some epochs of minibatches over one rollout, until the policy has changed enough."""
+"""Trains by PPO: some epochs of minibatches over a rollout, until the policy changed enough."""
 
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
-// SAC: a critic with a target network, an actor and a temperature, three losses in each step.
+// Trains by SAC: a critic with a target network, an actor and a temperature, three losses in each
+// step.
 #include <cmath>
 #include <numbers>
 

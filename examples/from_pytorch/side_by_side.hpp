@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the files of this folder: some data, a net, and the comparison at the end of each file.
+// The files of this folder share some data, a net, and the comparison at the end of each file.
 #include "test.hpp"
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ inline std::vector<Rows> some_batches(int batches) {
   return all;
 }
 
-/// A small classifier of such rows, with the same initial weights at each call.
+/// Makes a small classifier of such rows, with the same initial weights at each call.
 inline torch::nn::Sequential net() {
   torch::manual_seed(1);
   torch::nn::Linear first(4, 16),
@@ -30,8 +30,8 @@ inline torch::nn::Sequential net() {
   return torch::nn::Sequential(first, torch::nn::ReLU(), second);
 }
 
-/// The largest difference of the parameters `a` and `b`, relative to the largest change from
-/// `start` to `b`.
+/// Returns the largest difference of the parameters `a` and `b`, relative to the largest change
+/// from `start` to `b`.
 inline double apart(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
                     const std::vector<at::Tensor>& start) {
   at::NoGradGuard no_grad;

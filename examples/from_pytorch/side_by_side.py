@@ -1,4 +1,4 @@
-"""Shared by the files of this folder: some data and a net."""
+"""The files of this folder share some data and a net."""
 
 import torch
 from torch import nn
@@ -12,6 +12,6 @@ def some_batches(batches):
 
 
 def net():
-    """A small classifier of such rows, with the same initial weights at each call."""
+    """Makes a small classifier of such rows, with the same initial weights at each call."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))

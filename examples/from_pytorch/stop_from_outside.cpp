@@ -1,4 +1,4 @@
-// A stop from another thread: a window's button, a signal, a time limit. Training ends after the
+// Stops from another thread: a window's button, a signal, a time limit. Training ends after the
 // current step, and can continue later from there.
 #include <atomic>
 #include <functional>

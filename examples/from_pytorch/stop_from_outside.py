@@ -1,4 +1,4 @@
-"""A stop from another thread: a window's button, a signal, a time limit."""
+"""Stops from another thread: a window's button, a signal, a time limit."""
 
 import threading
 

@@ -1,4 +1,4 @@
-// The training loop: a model, a loss, an optimizer, a schedule, clipping; and an evaluation.
+// Runs the training loop: a model, a loss, an optimizer, a schedule, clipping; and an evaluation.
 #include <cmath>
 #include <numbers>
 

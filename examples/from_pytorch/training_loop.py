@@ -1,4 +1,4 @@
-"""The training loop: a model, a loss, an optimizer, a schedule, clipping; and an evaluation."""
+"""The training loop has a model, a loss, an optimizer, a schedule, clipping, and an evaluation."""
 
 import torch
 import torch.nn.functional as F

@@ -28,7 +28,7 @@ State detached(const State& state) {
   return std::tuple{std::get<0>(*state).detach(), std::get<1>(*state).detach()};
 }
 
-/// Four songs of 120 beats, cut into windows of 10.
+/// Returns four songs of 120 beats, cut into windows of 10.
 std::vector<Rows> windows() {
   torch::manual_seed(0);
   at::Tensor song = at::randn({4, 120, 3}), wanted = at::randn({4, 120});

@@ -1,5 +1,5 @@
 #pragma once
-// Code that several models share: batches of tokens and of images, and random ones for tests and
+// Defines what several models share: batches of tokens and of images, and random ones for tests and
 // benchmarks, which draw from LibTorch's default generator.
 #include <torch/torch.h>
 
@@ -21,7 +21,7 @@ inline Tokens random_tokens(std::int64_t rows, std::int64_t length, std::int64_t
   return {text.slice(1, 0, length), text.slice(1, 1)};
 }
 
-/// Square images of `size` pixels in each direction, and a class of each.
+/// Returns square images of `size` pixels in each direction, and a class of each.
 inline Images random_images(std::int64_t rows, std::int64_t channels, std::int64_t size,
                             std::int64_t classes) {
   return {at::randn({rows, channels, size, size}), at::randint(classes, {rows}, at::kLong)};

@@ -13,8 +13,10 @@
 /// The MLPs of the paper's code for the Criteo data, with tables of 1,000 rows.
 struct DLRMConfig {
   std::int64_t dense = 13;                                               ///< numbers of a row
-  std::int64_t width = 16;                                               ///< of a row of a table
-  std::vector<std::int64_t> rows = std::vector<std::int64_t>(26, 1000);  ///< of each table
+  std::int64_t width = 16;                                               ///< the width of a row of
+                                                                         ///< a table
+  std::vector<std::int64_t> rows = std::vector<std::int64_t>(26, 1000);  ///< the number of rows of
+                                                                         ///< each table
   std::vector<std::int64_t> bottom = {512, 256, 64}, top = {512, 256};   ///< hidden widths
   /// Makes the gradients of tables sparse, as SparseAdam needs them; other optimizers take dense
   /// ones.
@@ -105,14 +107,15 @@ struct DLRMImpl : torch::nn::Module {
   }
   std::int64_t count(const Clicks& batch) const { return batch.target.numel(); }
 
-  /// (rows, dense) numbers and (rows, tables, lookups) rows of the tables to (rows) logits.
+  /// Takes (rows, dense) numbers and (rows, tables, lookups) rows of the tables. Returns (rows)
+  /// logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& dense, const at::Tensor& sparse) {
     const at::Tensor x = run(bottom, dense), looked_up = run(tables, sparse);
     return run(top, interact(x, looked_up)).squeeze(1);
   }
   /// Returns the numbers' vector, (rows, width), and the dot products of it and the tables'
-  /// vectors, (rows, tables, width), each with each: (rows, width + pairs).
+  /// vectors, (rows, tables, width), each with each. The result is (rows, width + pairs).
   static at::Tensor interact(const at::Tensor& x, const at::Tensor& looked_up) {
     const at::Tensor all = at::cat({x.unsqueeze(1), looked_up}, 1);
     const at::Tensor products = at::bmm(all, all.transpose(1, 2));  // each pair twice

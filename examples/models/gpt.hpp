@@ -18,7 +18,7 @@ struct GPTConfig {
   double dropout = 0;
 };
 
-/// `rows` random windows of `length` bytes, at most `context`.
+/// Returns `rows` random windows of `length` bytes, at most `context`.
 inline Tokens random_batch(const GPTConfig&, std::int64_t rows, std::int64_t length) {
   return random_tokens(rows, length, 256);
 }
@@ -38,7 +38,7 @@ struct BlockImpl : torch::nn::Module {
     x = x + drop(linear(out, attend(linear(qkv, norm1(x)))));
     return x + drop(linear(down, at::gelu(linear(up, norm2(x)))));
   }
-  /// (rows, length, 3 * width) to (rows, length, width).
+  /// Takes (rows, length, 3 * width), and returns (rows, length, width).
   at::Tensor attend(const at::Tensor& x) {
     auto parts = x.unflatten(-1, {3, heads, -1}).permute({2, 0, 3, 1, 4}).unbind();
     auto y = ikebana::modules::attention(parts[0], parts[1], parts[2],
@@ -75,7 +75,7 @@ struct GPTImpl : torch::nn::Module {
   }
   std::int64_t count(const Tokens& batch) const { return batch.target.numel(); }
 
-  /// (rows, length) bytes to (rows, length, 256) logits.
+  /// Takes (rows, length) bytes, and returns (rows, length, 256) logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& input) {
     at::Tensor x = token(input) + position->weight.slice(0, 0, input.size(1));
@@ -106,8 +106,8 @@ struct GPTImpl : torch::nn::Module {
   torch::nn::LayerNorm norm{nullptr};
 
  private:
-  /// As in GPT-2: small weights, and smaller ones in deeper models for the layers that add to the
-  /// residual.
+  /// Initialises as in GPT-2: small weights, and smaller ones in deeper models for the layers that
+  /// add to the residual.
   void initialise() {
     at::NoGradGuard no_grad;
     double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(config.layers));

@@ -1,6 +1,6 @@
 #pragma once
-// A Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. Parameters have the names of
-// Hugging Face's LlamaForCausalLM, and LlamaConfig has the fields of its config.json.
+// Defines a Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. Parameters have the
+// names of Hugging Face's LlamaForCausalLM, and LlamaConfig has the fields of its config.json.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -66,7 +66,7 @@ struct LlamaAttentionImpl : torch::nn::Module {
     const auto y = ikebana::modules::attention(q, k, v, options);
     return ikebana::modules::linear(y.transpose(1, 2).flatten(2), o_proj->weight);
   }
-  /// (rows, length, hidden_size) to (rows, heads, length, width).
+  /// Takes (rows, length, hidden_size), and returns (rows, heads, length, width).
   at::Tensor heads(const torch::nn::Linear& project, const at::Tensor& x) const {
     return ikebana::modules::linear(x, project->weight).unflatten(-1, {-1, width}).transpose(1, 2);
   }
@@ -139,7 +139,7 @@ struct LlamaImpl : torch::nn::Module {
     return batch.target.numel();
   }
 
-  /// (rows, length) tokens to (rows, length, vocab_size) logits.
+  /// Takes (rows, length) tokens, and returns (rows, length, vocab_size) logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& tokens) {
     return ikebana::modules::linear(hidden(run, tokens), head());

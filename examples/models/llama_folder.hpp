@@ -79,8 +79,8 @@ class Fields {
     fail(name,
          "is " + Json::excerpt(as_written(name)) + ", which llama.hpp does not compute. " + cure);
   }
-  /// Throws for a member that was not asked for and is not null. `changes_nothing`: names that
-  /// may be left, each between spaces.
+  /// Throws for a member that was not asked for and is not null. `changes_nothing` has the names
+  /// that may be left, each between spaces.
   void check_all_read(std::string_view changes_nothing) {
     for (const auto& [name, value] : values_)
       if (!read_.contains(name) &&
@@ -162,7 +162,7 @@ inline void check_parts(Fields& config) {
     config.refuse("attention_dropout", "Write 0, which evaluation has anyway, to train without it");
 }
 
-/// The scaling that an object of config.json asks for.
+/// Returns the scaling that an object of config.json asks for.
 inline ikebana::modules::RotaryScaling scaling_of(Fields& rope) {
   ikebana::modules::RotaryScaling scaling;
   const bool has_new = rope.has("rope_type"), has_former = rope.has("type");
@@ -191,7 +191,7 @@ inline void check_whole_heads(Fields& fields) {
     fields.refuse("partial_rotary_factor", "Use a model that rotates all of a head");
 }
 
-/// The rotation: `rope_theta` and `rope_scaling`, or `rope_parameters` of transformers 5.
+/// Reads the rotation: `rope_theta` and `rope_scaling`, or `rope_parameters` of transformers 5.
 inline void read_rotation(Fields& config, LlamaConfig& c) {
   check_whole_heads(config);
   const bool has_base = config.has("rope_theta");

@@ -27,7 +27,7 @@ struct LSTMLayerImpl : torch::nn::Module {
     using namespace torch::nn;
     lstm = register_module("lstm", LSTM(LSTMOptions(c.width, c.width).batch_first(true)));
   }
-  /// (rows, length, width) to the same.
+  /// Takes (rows, length, width), and returns the same shape.
   at::Tensor forward(const at::Tensor& x) {
     return at::dropout(std::get<0>(lstm(x)), p, is_training());
   }
@@ -60,7 +60,7 @@ struct LSTMLanguageModelImpl : torch::nn::Module {
   }
   std::int64_t count(const Tokens& batch) const { return batch.target.numel(); }
 
-  /// (rows, length) tokens to (rows, length, vocabulary) logits.
+  /// Takes (rows, length) tokens, and returns (rows, length, vocabulary) logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& input) {
     at::Tensor x = at::dropout(embedding(input), p, is_training());

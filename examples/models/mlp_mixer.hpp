@@ -34,7 +34,7 @@ struct MixerBlockImpl : torch::nn::Module {
     channels_up = register_module("channels_up", Linear(c.width, c.channels_width));
     channels_down = register_module("channels_down", Linear(c.channels_width, c.width));
   }
-  /// (rows, patches, width) to the same.
+  /// Takes (rows, patches, width), and returns the same shape.
   at::Tensor forward(at::Tensor x) {
     const at::Tensor tokens = norm1(x).transpose(1, 2);
     x = x + linear(tokens_down, at::gelu(linear(tokens_up, tokens))).transpose(1, 2);
@@ -71,7 +71,7 @@ struct MixerImpl : torch::nn::Module {
   }
   std::int64_t count(const Images& batch) const { return batch.target.numel(); }
 
-  /// (rows, channels, image, image) to (rows, classes) logits.
+  /// Takes (rows, channels, image, image), and returns (rows, classes) logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& images) {
     at::Tensor x = patches(images).flatten(2).transpose(1, 2);
@@ -91,7 +91,7 @@ struct MixerImpl : torch::nn::Module {
     const at::NoGradGuard no_grad;
     for (auto& item : named_parameters()) {
       at::Tensor& p = item.value();
-      if (item.key().find("norm") != std::string::npos) continue;  // those are the identity
+      if (item.key().find("norm") != std::string::npos) continue;  // norms are the identity
       if (p.dim() < 2 || item.key() == "head.weight") p.zero_();
       else p.normal_(0, std::sqrt(1 / static_cast<double>(p[0].numel())));
     }

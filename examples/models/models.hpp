@@ -1,6 +1,6 @@
 #pragma once
-// All models of this folder. Each header stands alone: its config, its batch, the model with its
-// units, and `random_batch(config, rows, ...)` for tests and benchmarks.
+// Includes all models of this folder. Each header stands alone: its config, its batch, the model
+// with its units, and `random_batch(config, rows, ...)` for tests and benchmarks.
 #include "dlrm.hpp"
 #include "gpt.hpp"
 #include "llama.hpp"

@@ -76,7 +76,7 @@ struct ResNetImpl : torch::nn::Module {
   }
   std::int64_t count(const Images& batch) const { return batch.target.numel(); }
 
-  /// (rows, channels, height, width) to (rows, classes) logits.
+  /// Takes (rows, channels, height, width), and returns (rows, classes) logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& images) {
     at::Tensor x = at::relu(bn1(conv1(images)));

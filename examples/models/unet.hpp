@@ -17,13 +17,13 @@ struct UNetConfig {
   std::int64_t depth = 3;   ///< how often the image is halved
 };
 
-/// Square images, whose `size` is a multiple of 2^depth, and a class of each pixel.
+/// Returns square images, whose `size` is a multiple of 2^depth, and a class of each pixel.
 inline Images random_batch(const UNetConfig& c, std::int64_t rows, std::int64_t size) {
   return {at::randn({rows, c.channels, size, size}),
           at::randint(c.classes, {rows, size, size}, at::kLong)};
 }
 
-/// Two 3x3 convolutions, each with batch norm and ReLU.
+/// Makes two 3x3 convolutions, each with batch norm and ReLU.
 inline torch::nn::Sequential two_convolutions(std::int64_t from, std::int64_t to) {
   using namespace torch::nn;
   auto convolution = [&](std::int64_t in) {
@@ -88,8 +88,8 @@ struct UNetImpl : torch::nn::Module {
   }
   std::int64_t count(const Images& batch) const { return batch.target.numel(); }
 
-  /// (rows, channels, height, width) to (rows, classes, height, width) logits. Throws
-  /// c10::ValueError if height or width is no multiple of 2^depth.
+  /// Takes (rows, channels, height, width), and returns (rows, classes, height, width) logits.
+  /// Throws c10::ValueError if height or width is no multiple of 2^depth.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& images) {
     const auto multiple = std::int64_t{1} << ups.size();

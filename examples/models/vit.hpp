@@ -87,7 +87,7 @@ struct ViTImpl : torch::nn::Module {
   }
   std::int64_t count(const Images& batch) const { return batch.target.numel(); }
 
-  /// (rows, channels, image, image) to (rows, classes) logits.
+  /// Takes (rows, channels, image, image), and returns (rows, classes) logits.
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& images) {
     at::Tensor x = patches(images).flatten(2).transpose(1, 2);

@@ -1,4 +1,4 @@
-// The file that compiles the recipe.
+// This is the file that compiles the recipe.
 #include "recipe.hpp"
 namespace nn = torch::nn;
 

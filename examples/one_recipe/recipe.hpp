@@ -1,5 +1,5 @@
 #pragma once
-// A recipe that several files use. Its step and its fit are compiled in recipe.cpp alone.
+// Defines a recipe that several files use. Its step and its fit are compiled in recipe.cpp alone.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>

@@ -58,7 +58,7 @@ struct BertImpl : nn::Module {
     const auto options = nn::TransformerEncoderLayerOptions(64, 4).dim_feedforward(128).dropout(0);
     for (auto name : {"first", "second"}) layers.push_back(register_module(name, Layer(options)));
   }
-  /// (rows, length) tokens to (rows, length, vocabulary) logits.
+  /// Takes (rows, length) tokens, and returns (rows, length, vocabulary) logits.
   template <class Run>
   at::Tensor forward(Run& run, const Text& text) {
     at::Tensor x = token(text.input_ids) + type(text.token_type_ids) + position(text.position_ids);

@@ -22,7 +22,7 @@ struct Pairs {
   at::Tensor picture, caption;  // (N, 3, 12, 12), and the three symbols of a caption, (N, 3)
 };
 
-/// All combinations of 4 shapes, 4 colours and 9 places.
+/// Returns all combinations of 4 shapes, 4 colours and 9 places.
 Pairs all_pairs() {
   at::Tensor shape = at::zeros({4, 4, 4}),
              colour = at::tensor({1., 0., 0., 0., 1., 0., 0., 0., 1., 1., 1., 0.}).view({4, 3});
@@ -52,7 +52,7 @@ struct CLIPImpl : nn::Module {
       "caption", nn::Sequential(nn::Flatten(), nn::Linear(96, 64), nn::ReLU(), nn::Linear(64, 32)));
   at::Tensor log_scale = register_parameter("log_scale", at::full({}, std::log(10.0)));
 
-  /// The similarity of each picture (row) to each caption (column).
+  /// Returns the similarity of each picture (row) to each caption (column).
   at::Tensor forward(const at::Tensor& pictures, const at::Tensor& captions) {
     at::Tensor a = nn::functional::normalize(picture->forward(pictures));
     at::Tensor b = nn::functional::normalize(caption->forward(symbols(captions)));

@@ -18,7 +18,7 @@ using Conv = nn::Conv2dOptions;
 
 constexpr std::int64_t T = 50;
 
-/// All images, (27, 1, 8, 8), of -1 and 1: three shapes at nine places.
+/// Returns all images, (27, 1, 8, 8), of -1 and 1: three shapes at nine places.
 at::Tensor all_images() {
   at::Tensor shape = at::full({3, 4, 4}, -1), images = at::full({27, 1, 8, 8}, -1.0);
   shape[0] = 1 - 2 * at::constant_pad_nd(at::ones({2, 2}), {1, 1, 1, 1});
@@ -39,7 +39,7 @@ struct DenoiserImpl : nn::Module {
       "up", nn::ConvTranspose2d(nn::ConvTranspose2dOptions(32, 16, 4).stride(2).padding(1)));
   nn::Conv2d out = register_module("out", nn::Conv2d(Conv(32, 1, 3).padding(1)));
 
-  /// The noise in `image` at the times `t`, (N), of 0 to T - 1.
+  /// Returns the noise in `image` at the times `t`, (N), of 0 to T - 1.
   at::Tensor forward(const at::Tensor& image, const at::Tensor& t) {
     at::Tensor phase = t.unsqueeze(1) * at::logspace(0, -2, 8);
     at::Tensor when = time(at::cat({phase.sin(), phase.cos()}, 1)).unsqueeze(2).unsqueeze(3);
@@ -51,7 +51,7 @@ struct DenoiserImpl : nn::Module {
 };
 TORCH_MODULE(Denoiser);
 
-/// Images that the trainer's averaged model draws.
+/// Returns images that the trainer's averaged model draws.
 at::Tensor draw(auto& trainer, const at::Tensor& beta, const at::Tensor& kept, std::int64_t n) {
   at::Tensor x = at::randn({n, 1, 8, 8});
   for (std::int64_t t = T - 1; t >= 0; --t) {

@@ -1,5 +1,6 @@
 #pragma once
-// The digits of a seven-segment display, somewhere in a noisy image: data that needs no download.
+// Draws the digits of a seven-segment display, somewhere in a noisy image. This data needs no
+// download.
 #include <torch/torch.h>
 
 #include <array>
@@ -37,7 +38,7 @@ struct Digits {
   }
 };
 
-/// `images` of them as one batch.
+/// Returns `images` of them as one batch.
 inline Images some_digits(std::int64_t images, std::uint64_t seed) {
   ikebana::DataLoader loader{Digits{images}, {.batch_size = images, .seed = seed}};
   return *loader.begin();

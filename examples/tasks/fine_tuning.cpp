@@ -49,8 +49,8 @@ Images with_primes(Images digits) {
   return {digits.input, is_prime.index_select(0, digits.target)};
 }
 
-/// Both phases of fine-tuning. The same call begins a run and continues one that was stopped, which
-/// it is after about `life` steps.
+/// Runs both phases of fine-tuning. The same call begins a run and continues one that was stopped,
+/// which it is after about `life` steps.
 Reader fine_tune(const fs::path& weights, const fs::path& run, std::int64_t life) {
   torch::manual_seed(1);
   Reader model(2);

@@ -25,7 +25,7 @@ struct Chunk {
   at::Tensor input, target, crosses;
 };
 
-/// 32 texts of `chunks` chunks, in their order.
+/// Returns 32 texts of `chunks` chunks, in their order.
 std::vector<Chunk> texts(std::int64_t chunks, std::uint32_t seed) {
   std::mt19937 random(seed);
   auto draw = [&](std::uint32_t n) { return static_cast<std::int64_t>(random() % n); };
@@ -52,7 +52,7 @@ struct ReaderImpl : nn::Module {
   nn::LSTM lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(64, 64).batch_first(true)));
   nn::Linear head = register_module("head", nn::Linear(64, symbols));
 
-  /// Logits, (rows, length, symbols), and the state after the chunk.
+  /// Returns logits, (rows, length, symbols), and the state after the chunk.
   std::pair<at::Tensor, State> forward(const at::Tensor& text, const State& before) {
     auto [x, after] = lstm(embedding(text), before);
     return {head(x), after};

@@ -20,7 +20,7 @@ namespace nn = torch::nn;
 constexpr std::int64_t vocabulary = 40, negation = 1;  // 0 is padding
 
 struct Reviews {
-  Ragged tokens, tones;  // of each token: 0 bad, 1 neutral, 2 good
+  Ragged tokens, tones;  // the tone of each token: 0 bad, 1 neutral, 2 good
   at::Tensor stars;      // the mean tone of a review; NaN if it has none
 };
 
@@ -40,14 +40,14 @@ struct Corpus {
 };
 
 struct ReaderImpl : nn::Module {
-  nn::Embedding embedding{nn::EmbeddingOptions(vocabulary, 32).padding_idx(0)};  // of zeros
+  nn::Embedding embedding{nn::EmbeddingOptions(vocabulary, 32).padding_idx(0)};  // the row of zeros
   nn::Conv1d pairs{nn::Conv1dOptions(32, 64, 3).padding(1)};
   nn::Linear tone{64, 3}, star{64, 1};
   ReaderImpl() {
     register_module("embedding", embedding), register_module("pairs", pairs);
     register_module("tone", tone), register_module("star", star);
   }
-  /// Logits of the tones, (all tokens, 3), and stars, (reviews).
+  /// Returns the logits of the tones, (all tokens, 3), and of the stars, (reviews).
   std::pair<at::Tensor, at::Tensor> forward(const Ragged& text) {
     const Padded padded = pad(text);
     const at::Tensor x = embedding(padded.values).transpose(1, 2);

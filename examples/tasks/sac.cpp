@@ -41,7 +41,7 @@ nn::Sequential net(std::int64_t inputs, std::int64_t outputs) {
 }
 struct ActorImpl : nn::Module {
   nn::Sequential body = register_module("body", net(3, 2));
-  /// Actions drawn from a normal distribution and squashed by tanh, and their log-probabilities.
+  /// Draws actions from a normal distribution, squashed by tanh, with their log-probabilities.
   std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& observation) {
     at::Tensor out = body->forward(observation), log_std = out.narrow(-1, 1, 1).clamp(-5, 2);
     at::Tensor noise = at::randn_like(log_std), x = out.narrow(-1, 0, 1) + log_std.exp() * noise;

@@ -63,7 +63,7 @@ int main() {
     if (i % 160 == 0) std::cout << "generator: " << report << '\n';
   }
 
-  at::Tensor drawn = generators.predict(noise(4096));  // by averaged weights
+  at::Tensor drawn = generators.predict(noise(4096));  // drawn by averaged weights
   auto [distance, nearest] = at::cdist(drawn, centres()).min(1);
   at::Tensor share =
       (at::one_hot(nearest, 8) * (distance < 4 * spread).unsqueeze(1)).to(at::kFloat).mean(0);

@@ -1,4 +1,4 @@
-"""C++ headers as tokens: their functions, what encloses a token, and the calls of a function.
+"""Reads C++ headers as tokens: their functions, what encloses a token, and the calls of a function.
 
 Understands as much of the language as the headers of include/ use; what it cannot read it reports.
 """
@@ -35,7 +35,7 @@ class Token:
 
     @functools.cached_property
     def value(self):
-        """The characters of a literal."""
+        """Returns the characters of a literal."""
         if self.kind == "raw":
             return TOKEN.match(self.text)["body"]
         return re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), self.text[1:-1])
@@ -47,14 +47,14 @@ class Function:
     file: "Source"
     parameters: list  # (name, tokens of the default value)
     body: tuple  # indices of its braces
-    outer: "Function | None" = None  # of a lambda that has a name: the function that it is in
+    outer: "Function | None" = None  # if it is a lambda that has a name: the function that it is in
 
     def holds(self, at):
         return self.body[0] < at < self.body[1]
 
 
 class Source:
-    """One header."""
+    """A header."""
 
     def __init__(self, name, text):
         self.name, self.text = name, text
@@ -97,7 +97,7 @@ class Source:
                                (brace, self.tokens[brace].match))
 
     def find_lambdas(self):
-        """Those in functions that have a name: `auto name = [...](...) {`."""
+        """Finds lambdas in functions that have a name: `auto name = [...](...) {`."""
         for at in range(len(self.tokens) - 3):
             name, equals, bracket = self.tokens[at : at + 3]
             if name.kind == "word" and equals.text == "=" and bracket.text == "[":
@@ -110,7 +110,7 @@ class Source:
                                    (brace, self.tokens[brace].match), outer)
 
     def body_after(self, at):
-        """The brace that opens the body of a function whose parameters end before `at`."""
+        """Returns the brace that opens the body of a function whose parameters end before `at`."""
         colon = False
         while at < len(self.tokens):
             token = self.tokens[at]
@@ -137,7 +137,7 @@ class Source:
         return min(around, key=lambda f: (f.outer is None, f.body[0])) if around else None
 
     def end_of(self, at, marks=";,:"):
-        """The index of the mark that ends the expression which begins at `at`."""
+        """Returns the index of the mark that ends the expression which begins at `at`."""
         while True:
             token = self.tokens[at]
             if token.kind == "mark" and token.text in OPEN:
@@ -149,7 +149,8 @@ class Source:
 
 
 def template_end(tokens, at):
-    """The index of the `>` that closes the template arguments that open after the word `at`."""
+    """Returns the index of the `>` that closes the template arguments that open after the word
+    `at`."""
     if tokens[at].kind != "word" or at + 1 >= len(tokens) or tokens[at + 1].text != "<":
         return None
     depth = 0
@@ -165,7 +166,7 @@ def template_end(tokens, at):
 
 
 def split(tokens, mark):
-    """The parts between the marks that no bracket encloses; none of an empty list."""
+    """Returns the parts between the marks that no bracket encloses. An empty list has no parts."""
     parts, depth, skip = [[]], 0, -1
     for at, token in enumerate(tokens):
         if at > skip and depth == 0:
@@ -180,7 +181,7 @@ def split(tokens, mark):
 
 
 def depth_split(tokens, mark):
-    """The first mark outside of brackets and where it is, or None."""
+    """Returns the first mark outside of brackets and its index, or None."""
     depth = skip = 0
     for at, token in enumerate(tokens):
         if at < skip:
@@ -194,7 +195,7 @@ def depth_split(tokens, mark):
 
 
 def closing(tokens, at):
-    """The index of the bracket that closes the one at `at`."""
+    """Returns the index of the bracket that closes the one at `at`."""
     depth = 0
     for end in range(at, len(tokens)):
         if tokens[end].kind == "mark":

@@ -1,7 +1,8 @@
-"""What to do about errors whose text does not say it: a part of the text, and a sentence.
+"""Says what to do about errors whose text does not say it: a part of the text, and a sentence.
 
-A sentence is for errors that pass on what another library, another rank or another error said, and
-for those that leave the choice to the reader. Where a text could say it in a few words, it should.
+A sentence is for errors that pass on what another library, another rank or another error said,
+and for errors that leave the choice to the reader. If a text can say it in a few words, it
+should.
 """
 
 CURES = {

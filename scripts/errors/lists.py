@@ -1,4 +1,5 @@
-"""Texts that stand within others: advice that depends on an error's text, and items of lists."""
+"""Lists texts that stand within others: advice that depends on an error's text, and items of
+lists."""
 import re
 
 from names import has_literal
@@ -47,7 +48,7 @@ def pushed(tree, name):
 
 
 def returned(tree, header, name):
-    """The texts that the functions of a header with this name return."""
+    """Returns the texts that the functions of a header with this name return."""
     source = tree.sources[header]
     texts = [t for f in source.functions if f.name == name for t in tree.returned(f, {}, 0)]
     return [t for t in texts if has_literal(t) and " " in t]
@@ -60,7 +61,7 @@ def given(tree, header, name, parameter):
 
 
 def of_group(tree, heading):
-    """(title, texts) of what the texts of a group of the page may contain."""
+    """Yields (title, texts) of what the texts of a group of the page may contain."""
     if heading == "BadState":
         yield "What the list after `restore:` may contain", [
             *returned(tree, "state/archive.hpp", "take_other_policies"),

@@ -1,4 +1,4 @@
-"""A check beside that of every `throw`: every sentence in a header is on the page, or is none of an
+"""Checks, besides every `throw`, that every sentence in a header is on the page, or belongs to no
 error. It finds what a helper is given in a way that tree.py does not see."""
 import re
 
@@ -49,12 +49,12 @@ OTHERS = {
 
 
 def same(text):
-    """Without what the page adds to a text."""
+    """Returns a text without what the page adds to it."""
     return re.sub(r"[\s`*]+", " ", text)
 
 
 def literals(source):
-    """(line, text) of the literals of a header, those that follow each other as one."""
+    """Yields (line, text) of the literals of a header. Literals that follow each other are one."""
     tokens, at = source.tokens, 0
     while at < len(tokens):
         end = at

@@ -1,4 +1,4 @@
-"""The texts of a function's local variables."""
+"""Finds the texts of a function's local variables."""
 from cpp import split
 from names import has_literal, joined, varies
 
@@ -7,7 +7,7 @@ class LocalTexts:
     """What a variable was given before the place that is looked at, and what was appended."""
 
     def places(self, name):
-        """Where this function names it, before what is looked at."""
+        """Returns the places in this function that name it, before what is looked at."""
         if not self.function:
             return []
         begin = [*self.around()][-1].body[0]
@@ -43,7 +43,7 @@ class LocalTexts:
             before.text == "," and self.source.tokens[at + 1].text in ("=", ";"))
 
     def initial(self, at, name):
-        """The texts of a declaration; None if they are not of text."""
+        """Returns the texts of a declaration, or None if they are not of text."""
         tokens = self.source.tokens
         after, before = tokens[at + 1], tokens[at - 1].text
         if after.text == ":" and tokens[at + 2].text == "{":  # a loop over a list

@@ -1,11 +1,11 @@
-"""How texts show what varies in them: a name between BEGIN and END, which no source has."""
+"""Shows in texts what varies in them: as a name between BEGIN and END, which no source has."""
 import itertools
 import re
 
 BEGIN, END = "\ue000", "\ue001"
-MOST = 12  # texts of one expression; where it may make more, the choices are written in brackets
+MOST = 12  # the most texts of one expression; beyond, the choices are written in brackets
 
-# Functions whose text is better shown by a name than by what they compose it of: by the name of the
+# These are functions whose text is better shown by a name than by its parts: by the name of the
 # function, or by the header that calls it and that. A text with braces has names in them.
 SHOWN_AS = {
     "sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device",
@@ -33,7 +33,7 @@ NAMES = {"address_of": "host:port", "rank_in_world": "rank", "sizeof": "number",
          "some_indices": "indices", "unit_name": "unit", "what": "its text", "seed": "gradient",
          "a": "name", "b": "name", "k": "name", "table": "names", "g": "number",
          "r": "rank", "host": "offset", "which": " (the gradient of `name`)", "1": "header"}
-# Functions that return the text that they are given, or of what they are called.
+# These functions return the text that they are given, or of the object on which they are called.
 PLAIN = {"string", "escaped", "c_str", "move", "string_view", "without_end", "get", "ref",
          "runtime_error", "IntArrayRef"}
 
@@ -48,7 +48,8 @@ def has_literal(text):
 
 
 def joined(choices):
-    """Every concatenation of one text of each list; few enough, or with choices in brackets."""
+    """Returns every concatenation of one text of each list. If these are too many, the choices
+    are in brackets."""
     count = 1
     for texts in choices:
         count *= len(texts)

@@ -1,4 +1,4 @@
-"""Errors besides those of headers: of CMake, of the scripts in shell and in Python."""
+"""Finds the errors that are not in headers: of CMake, and of the scripts in shell and in Python."""
 import ast
 import re
 
@@ -41,7 +41,7 @@ def of_shell(root):
 
 
 def shell_texts(text, at):
-    """The quoted words from `at` on."""
+    """Returns the quoted words from `at` on."""
     while text[at] in "\"'":
         quote, begin, at = text[at], at + 1, at + 1
         while text[at] != quote:
@@ -54,7 +54,7 @@ def shell_texts(text, at):
 
 
 def closing(text, at):
-    """Where the parenthesis that opens at `at` is closed."""
+    """Returns the index at which the parenthesis that opens at `at` is closed."""
     depth = 0
     while True:
         depth += {"(": 1, ")": -1}.get(text[at], 0)
@@ -87,7 +87,7 @@ def of_python(root):
 
 
 def python_text(node):
-    """The text of a literal, formatted or added; None where it has none."""
+    """Returns the text of a literal, formatted or added, or None if it has no text."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):

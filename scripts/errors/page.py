@@ -67,12 +67,12 @@ GROUPS = (
 
 
 def plain(text):
-    """With the names of what varies in angle brackets."""
+    """Returns a text with the names of what varies in angle brackets."""
     return re.sub(r"\s+", " ", text.replace(BEGIN, "<").replace(END, ">")).strip()
 
 
 def code(text):
-    """A code span of any text."""
+    """Returns a code span of any text."""
     fence = "``" if "`" in text else "`"
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else ""
@@ -96,7 +96,7 @@ class Page:
 
     @staticmethod
     def unique(messages):
-        """One of each kind and text, in the order of headers and lines."""
+        """Returns one of each kind and text, in the order of headers and lines."""
         found = {}
         for m in sorted(messages, key=lambda m: (m.header, m.line)):
             found.setdefault((m.kind, plain(m.text)), m)
@@ -151,7 +151,7 @@ class Page:
             yield bullets(title, items)
 
     def by_header(self):
-        """A line for each header, which pages on that header link to."""
+        """Yields a line for each header, to which pages on that header link."""
         yield ("\n## By header\n\nThe errors that each header makes, and how many.\n\n"
                "| header | errors |\n|---|---|\n")
         headers = sorted({m.header for m in self.messages if m.kind not in PARTS})

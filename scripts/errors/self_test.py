@@ -41,7 +41,7 @@ void function(const T& v, bool c) {
 
 
 def pages(body):
-    """The entries of a header with one function, and what is wrong."""
+    """Returns the entries of a header with one function, and what is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         include = pathlib.Path(folder)
         (include / "error.hpp").write_text(ERRORS)

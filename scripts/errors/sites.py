@@ -1,4 +1,4 @@
-"""Where headers make errors, and the texts of these."""
+"""Finds the places at which headers make errors, and the texts of these."""
 import dataclasses
 import re
 
@@ -66,7 +66,7 @@ class Message:
     header: str
     line: int
     text: str
-    name: str = ""  # of a refusal
+    name: str = ""  # the name of a refusal
     written: str = ""  # what was written, as the refusal's condition says it
 
 

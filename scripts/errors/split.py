@@ -28,7 +28,8 @@ def is_cure(clause):
 
 
 def breaks(text):
-    """Where a sentence or a clause begins, and whether it is the first, behind the place."""
+    """Returns the index at which a sentence or a clause begins, and whether it is the first,
+    behind the place."""
     prefix = re.match(r"[^.;`]{1,60}?: ", text)
     for found in BREAK.finditer(text):
         if not text[: found.start()].endswith(("e.g.", "i.e.")):
@@ -36,7 +37,7 @@ def breaks(text):
 
 
 def divided(text):
-    """(what is wrong, what to do); the second is empty where the text does not say it."""
+    """Returns (what is wrong, what to do). The second is empty if the text does not say it."""
     places = [*breaks(text)]
     for begin, end, is_first in places:
         rest = text[end:]

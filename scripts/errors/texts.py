@@ -1,4 +1,4 @@
-"""The texts that an expression of C++ may make, with <names> for the parts that vary."""
+"""Finds the texts that an expression of C++ may make, with <names> for the parts that vary."""
 from cpp import CLOSE, NAMES_TYPES, OPEN, closing, depth_split, parameter, split
 from local_texts import LocalTexts
 from names import BEGIN, END, KEPT, PLAIN, SHOWN_AS, has_literal, joined, varies
@@ -17,7 +17,7 @@ class Texts(LocalTexts):
         self.bound, self.depth, self.used = bound or {}, depth, set()
 
     def of(self, tokens):
-        """The texts that an expression may be."""
+        """Returns the texts that an expression may be."""
         while tokens and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
             tokens = tokens[1:-1]
         if not tokens:
@@ -107,7 +107,7 @@ class Texts(LocalTexts):
         return varies(text)
 
     def around(self):
-        """A lambda and the function that it is in, or the function alone."""
+        """Yields a lambda and the function that it is in, or the function alone."""
         function = self.function
         while function:
             yield function
@@ -123,18 +123,18 @@ class Texts(LocalTexts):
         return ""
 
     def type_of(self, tokens):
-        """The argument of `type_name<...>`."""
+        """Returns the argument of `type_name<...>`."""
         words = [t.text for t in tokens if t.kind == "word"]
         last = [w for w in words if w not in ("type_name", "module_name", "decltype", "decay_t",
                                               "std", "detail", "values", "impl_of_t")]
         return last[-1].lower() if last and last[-1] != "m" else "policy"
 
     def of_object(self, tokens):
-        """`path` of `path.string`."""
+        """Returns `path` of `path.string`."""
         return self.of(tokens[:-2]) if len(tokens) > 2 else None
 
     def of_function(self, name, inside):
-        """What a lambda of this function or a function of the library returns."""
+        """Returns what a lambda of this function or a function of the library returns."""
         if (local := self.local_lambda(name)) is not None:
             return self.of_lambda(local, inside)
         arguments = [self.of(part) for part in inside]
@@ -199,7 +199,7 @@ class Texts(LocalTexts):
 
     @staticmethod
     def name_of(tokens):
-        """A name for what an expression computes: its last word that says something."""
+        """Returns a name for what an expression computes: its last word that says something."""
         while tokens and tokens[-1].text in ("]", ")") and tokens[0].kind == "word":  # `names[i]`
             begin = Texts.opening_of_last(tokens)
             tokens = tokens[:begin]
@@ -215,7 +215,7 @@ class Texts(LocalTexts):
 
 
 def returns(tokens):
-    """The expressions that a body returns."""
+    """Yields the expressions that a body returns."""
     at = 0
     while at < len(tokens):
         if tokens[at].text == "return":

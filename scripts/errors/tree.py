@@ -10,13 +10,13 @@ from names import BEGIN, has_literal, varies
 from texts import Texts, returns
 
 DEEPEST_CALLS = 4
-# Functions whose names are too common to find the calls of.
+# These are functions whose names are too common to find the calls of them.
 NOT_BY_CALL = {"model.hpp:at", "average/averages.hpp:check"}
 
 
 @dataclasses.dataclass
 class Bound:
-    """The texts that a call gives to parameters, where it is, and its template arguments."""
+    """The texts that a call gives to parameters, its place, and its template arguments."""
 
     source: Source
     at: int
@@ -49,7 +49,7 @@ class Tree:
 
     @functools.cache
     def reach(self, name):
-        """The headers that one includes, with the number of steps to each."""
+        """Returns the headers that one includes, with the number of steps to each."""
         found, queue = {name: 0}, [name]
         for now in queue:
             for other in self.sources[now].includes if now in self.sources else ():
@@ -69,7 +69,7 @@ class Tree:
         return sorted(near, key=lambda f: (not f.outer, reach.get(f.file.name, 0)))
 
     def returned(self, function, bound, depth):
-        """The texts that a function returns."""
+        """Returns the texts that a function returns."""
         begin, end = function.body
         texts = []
         tokens = function.file.tokens
@@ -80,7 +80,7 @@ class Tree:
         return list(dict.fromkeys(texts))
 
     def constant(self, name, source):
-        """The text of `constexpr const char* name = "...";`, and its header."""
+        """Returns the text of `constexpr const char* name = "...";`, and its header."""
         for where, at in sorted(self.words[name], key=lambda w: w[0] is not source):
             tokens = where.tokens
             if at + 2 < len(tokens) and tokens[at + 1].text == "=" and tokens[at + 2].kind in (
@@ -91,7 +91,8 @@ class Tree:
         return None
 
     def calls(self, function):
-        """The calls of a function: header, index of the name, arguments, template arguments."""
+        """Yields the calls of a function: header, index of the name, arguments, template
+        arguments."""
         for source, at in self.words[function.name]:
             tokens, bracket, types = source.tokens, at + 1, ()
             if tokens[bracket].text == "<":
@@ -108,7 +109,8 @@ class Tree:
                 yield source, at, inside, types
 
     def bounds(self, function, wanted, depth=0):
-        """What the calls of a function give to the parameters that are wanted, where it is text."""
+        """Returns what the calls of a function give to the parameters that are wanted, if it is
+        text."""
         if f"{function.file.name}:{function.name}" in NOT_BY_CALL or depth > DEEPEST_CALLS:
             return
         names = [p[0] for p in function.parameters]
@@ -149,7 +151,7 @@ class Tree:
 
 
 def callers(function):
-    """A lambda and the function that it is in, or the function alone."""
+    """Returns a lambda and the function that it is in, or the function alone."""
     return [] if function is None else [function, *callers(function.outer)]
 
 

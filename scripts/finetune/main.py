@@ -84,7 +84,7 @@ def compare_logits(show, words, in_python, logits, device):
 
 
 def train(show, recipe, words, in_python, folder):
-    """All runs of one recipe: (the C++ program's, transformers')."""
+    """Makes all runs of one recipe, and returns (the C++ program's, transformers')."""
     show("", f"{recipe}: {RECIPES[recipe]}")
     end = folder / f"end-{recipe}.safetensors"
     whole = program.run([*words, f"recipe={recipe}", f"end={end}"])
@@ -102,8 +102,8 @@ def train(show, recipe, words, in_python, folder):
 
 
 def train_program(show, python, in_python, model, tokens, arguments):
-    """The same training of a program that Python has exported, compared with transformers' `python`
-    in FP32."""
+    """Makes the same training of a program that Python has exported, and compares it with
+    transformers' `python` in FP32."""
     folder = arguments.folder
     exported, end = folder / "model.pt2", folder / "end-program.safetensors"
     said([sys.executable, SCRIPTS / "finetune/export.py", model, tokens, exported])

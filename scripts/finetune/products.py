@@ -32,7 +32,7 @@ def has_instructions():
 
 
 class InFP32(TorchDispatchMode):
-    """Below autograd, which saves the tensors of 16 bits."""
+    """Computes below autograd, which saves the tensors of 16 bits."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -94,7 +94,7 @@ def check_same(path, other):
 
 
 def remove(folder):
-    """Removes the states of a training: a model's own size, three times over, in each."""
+    """Removes the states of a training. Each takes three times the model's own size."""
     for path in pathlib.Path(folder).glob("*.safetensors*"):
         path.unlink()
 

@@ -23,7 +23,8 @@ def replace_block(page, after, text):
 
 
 def excerpt(lines):
-    """The logits, the second recipe, the first and the last losses, and the table of costs."""
+    """Returns the logits, the second recipe, the first and the last losses, and the table of
+    costs."""
     def index(start):
         return next(i for i, line in enumerate(lines) if line.startswith(start))
 

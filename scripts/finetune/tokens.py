@@ -61,15 +61,16 @@ def in_two(text):
 
 
 def bytes_by_character():
-    """GPT-2 writes a byte as a character: those of Latin-1 that print as they are, the others as
-    those from 256 on."""
+    """Returns the bytes of GPT-2's characters. It writes a byte as a character: bytes that print
+    in Latin-1 as they are, and the others as characters from 256 on."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in own]
     return {chr(b): b for b in own} | {chr(256 + i): b for i, b in enumerate(others)}
 
 
 class Vocabulary:
-    """The bytes of each token of a GGUF file, and the tokenizer that tokens and merges make."""
+    """Returns the bytes of each token of a GGUF file, and the tokenizer that tokens and merges
+    make."""
 
     def __init__(self, path):
         import gguf
@@ -108,7 +109,8 @@ class Vocabulary:
 
 
 def windows(tokens, count, length, name):
-    """Of `tokens`, `count` windows at random places; None: all, one after another."""
+    """Cuts `count` windows at random places from `tokens`, or, if `count` is None, all, one
+    after another."""
     import numpy
 
     if len(tokens) <= length:

@@ -13,8 +13,8 @@ import gdb
 import gdb.printing
 import gdb.types
 
-# LibTorch's numbers of dtypes, with the format of one element. BFloat16 is the upper half of a
-# Float.
+# These are LibTorch's numbers of dtypes, with the format of one element. BFloat16 is the upper half
+# of a Float.
 FORMATS = {0: "B", 1: "b", 2: "h", 3: "i", 4: "q", 5: "e", 6: "f", 7: "d", 11: "?", 15: "bf16"}
 DEVICES = {0: "cpu", 1: "cuda", 9: "xla", 12: "xpu", 13: "mps", 14: "meta", 20: "privateuseone"}
 UNSEEN = "in a tensor (compile with -femit-class-debug-always to see it)"
@@ -27,7 +27,7 @@ def device_name(device):
 
 
 def in_optional(value):
-    """What a std::optional of libstdc++ holds, or None."""
+    """Returns the value of a std::optional of libstdc++, or None."""
     payload = value["_M_payload"]
     return payload["_M_payload"]["_M_value"] if payload["_M_engaged"] else None
 
@@ -41,7 +41,7 @@ class Undefined(Exception):
 
 
 def number(tensor):
-    """The one number of a tensor, or words on where it is. Throws Undefined."""
+    """Returns the one number of a tensor, or words on where it is. Throws Undefined."""
     impl = tensor["impl_"]["target_"]
     if not is_complete(impl):
         try:
@@ -108,7 +108,7 @@ def elements(vector):
 
 
 def term(part):
-    """`sum / count * scale` of a term, and its value where it can be read."""
+    """Returns `sum / count * scale` of a term, and its value if it can be read."""
     total, count = optional_number(part["sum"]), count_of(part["count"])
     scale = float(part["scale"])
     words = f"{'none' if total is None else shown(total)} / {shown(count)}"
@@ -119,7 +119,8 @@ def term(part):
 
 
 def arguments(name):
-    """Of a template, whose name gdb writes as `Trainer<std::shared_ptr<Net>, Precision<BF16> >`."""
+    """Returns the arguments of a template, whose name gdb writes as
+    `Trainer<std::shared_ptr<Net>, Precision<BF16> >`."""
     found, depth = [""], 0
     for letter in name[name.index("<") + 1 : name.rindex(">")]:
         depth += (letter in "<({") - (letter in ">)}")

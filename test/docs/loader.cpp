@@ -95,7 +95,7 @@ TEST_CASE("data.md: samples of different lengths") {
 }
 
 struct Sentence {
-  at::Tensor input, target;  // (length): the symbols, and the symbols that follow them
+  at::Tensor input, target;  // (length): symbols, and those that follow
   at::Tensor lengths;        // left empty, and filled for a batch
 };
 struct Texts {

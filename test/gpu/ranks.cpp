@@ -24,8 +24,8 @@ Bounds bounds(Bounds of_bits = {}) {
 const AdamW steady{.lr = 1e-2, .eps = 1e-3, .weight_decay = 0.1, .groups = {no_decay()}};
 auto averaged() { return recipe<Counted>(bounds(), 1, steady, EMA{.decay = 0.5}, GradNorm{}); }
 
-/// Checks the host memory that a training needs in place of the device's. On a CPU it is none.
-/// Otherwise it is at least what a rank sends, and as much as it receives.
+/// Checks the host memory that a training needs in place of the device's. On a CPU there is no
+/// such memory. Otherwise it is at least what a rank sends, and as much as it receives.
 void check_staged(const ProcessGroup& group, std::int64_t least) {
   const std::int64_t staged = group.members()->staged_bytes;
   if (on_cpu()) CHECK(staged == 0);

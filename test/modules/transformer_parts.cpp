@@ -25,8 +25,7 @@ TEST_CASE("RMSNorm, Rotary, SwiGLU: what docs/modules.md shows") {
   modules::SwiGLU mlp(64, 172);
   std::cout << mlp(norm(x)).sizes() << '\n';
 
-  // The queries are (batch, heads, length, width of a head), and are the third to tenth position of
-  // a text.
+  // Queries (batch, heads, length, width of a head), the third to tenth position of a text.
   const modules::Rotary rotary(16);
   std::cout << rotary(at::randn({2, 4, 8, 16}), /*offset=*/2).sizes() << '\n';
 

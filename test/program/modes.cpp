@@ -43,7 +43,7 @@ Crafted& add_norm(Crafted& crafted) {
       .weight("norm.num_batches_tracked", at::zeros({}, at::kLong), false);
 }
 
-/// The same model written by hand.
+/// That model written by hand.
 struct ByHand {
   at::Tensor weight = at::arange(6, at::kFloat).view({2, 3}), bias = at::ones({2});
   at::Tensor scale = at::ones({2}), shift = at::zeros({2});

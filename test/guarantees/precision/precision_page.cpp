@@ -28,8 +28,7 @@ TEST_CASE("docs/precision.md: every precision trains the same model") {
   Rows batch{torch::randn({32, 16}), torch::randint(16, {32}, at::kLong)};
   auto train = [&](auto trainer) { return trainer.step(batch).loss(); };
 
-  // These are FP32 master weights with BF16 parameters, no master weights, and linear layers in
-  // FP8.
+  // FP32 master weights with BF16 parameters; no master weights; linear layers in FP8.
   train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{}, Precision<BF16Weights>{}});
   train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{}, Precision<BF16True>{.seed = 1}});
   train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{},
