@@ -31,7 +31,7 @@ struct AdamW8bit {
 };
 
 template <>
-struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
+struct Mechanism<AdamW8bit> : PerParameterOptimizer<AdamW8bit> {
   explicit Mechanism(AdamW8bit v);
 
   template <class Rate>
@@ -54,7 +54,7 @@ struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
   /// Prepares an update by operators. Returns the bytes of their scratch.
   std::int64_t prepare_operators(const at::Tensor& p);
   /// The two moments, and the largest magnitude of each block of an 8-bit moment.
-  static std::vector<detail::Slot> state_slots(const AdamW8bit& v);
+  static std::vector<Slot> state_slots(const AdamW8bit& v);
   static Slice cut_of_blocks(const at::Tensor& state, const Slice& of_master, std::int64_t size);
   void check_values() const;
 

@@ -32,10 +32,10 @@ struct Mechanism<LAMB> : detail::ByOperators<LAMB> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:
-  void add_to_moments(const detail::ParameterUpdate& update) const;
+  void add_to_moments(const ParameterUpdate& update) const;
   /// The change of a parameter, computed from its moments, before it is scaled.
   template <class Number>
-  static at::Tensor next_change(const detail::ParameterUpdate& update, const Number& step) {
+  static at::Tensor next_change(const ParameterUpdate& update, const Number& step) {
     const at::Tensor& p = update.parameter();
     at::Tensor change = update.scratch.like(p), root = update.scratch.like(p);
     const Number correction1 = detail::bias_correction(update.betas()[0], step),

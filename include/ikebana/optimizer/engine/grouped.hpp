@@ -29,8 +29,8 @@ struct UpdateScope {
 struct UpdateOptions {
   /// The host waits for the device's flag in each step up to the first accepted update.
   bool waits_for_flag = false;
-  /// The update does not read the flag on a device: if that rejects the step, each bucket is put
-  /// back from its copies.
+  /// The update does not read the flag on a device: if that rejects the step, each bucket and the
+  /// step counts are put back from their copies.
   bool puts_back = false;
 };
 /// Makes room for copies of what the update of a bucket changes.
