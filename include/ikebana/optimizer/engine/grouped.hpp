@@ -118,11 +118,11 @@ class ParameterBuckets {
 };
 
 /// The buckets of a step in a loop that updates each of them:
-/// `for (auto ready = ready_buckets(gradients); const Bucket& b : ready)`. Before the loop the step
-/// counts. In the loop's body the window of the bucket's state is open, and copies of what may be
-/// undone have been taken. A parameter whose update is rounded comes alone, in FP32, and is rounded
-/// and written back after the body. If the body throws, nothing is written back, the window closes,
-/// and `abort` puts back what has changed. The body must not leave the loop in another way.
+/// `for (auto ready = ready_buckets(gradients); const Bucket& b : ready)`. The loop first counts
+/// the step. In its body the window of the bucket's state is open, and copies of what may be undone
+/// have been taken. A parameter whose update is rounded comes alone, in FP32, and is rounded and
+/// written back after the body. If the body throws, nothing is written back, the window closes, and
+/// `abort` puts back what has changed. The body must not leave the loop by `break` or `return`.
 class ReadyBuckets : public UpdateScope {
  public:
   class Iterator {
