@@ -29,7 +29,7 @@ struct Mechanism<Adadelta> : detail::ElementsByOperators<Adadelta> {
   }
   void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
+  void update_one(const ParameterUpdate& update, const Number& lr, const Number&) const {
     const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
                      &square = update.state(0), &changes = update.state(1);
     at::Tensor root = update.scratch.like(p), change = update.scratch.like(p);

@@ -25,7 +25,7 @@ struct Adafactor {
 };
 
 template <>
-struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
+struct Mechanism<Adafactor> : PerParameterOptimizer<Adafactor> {
   explicit Mechanism(Adafactor v);
 
   template <class Rate>
@@ -40,7 +40,7 @@ struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
 
  private:
   static std::int64_t scratch_bytes(const at::Tensor& p);
-  static std::vector<detail::Slot> state_slots();
+  static std::vector<Slot> state_slots();
   void check_values() const;
 };
 

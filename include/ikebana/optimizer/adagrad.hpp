@@ -20,14 +20,14 @@ struct Adagrad {
 };
 
 template <>
-struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
+struct Mechanism<Adagrad> : PerParameterOptimizer<Adagrad> {
   explicit Mechanism(Adagrad v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
-      return is_fused(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
+      return is_fused(p) ? 0 : Scratch::bytes(p.numel(), p.scalar_type());
     });
     if (is_fused(masters.values[0])) keep_if_asked();
   }
@@ -38,7 +38,7 @@ struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
  private:
   /// Is true also while a step is recorded, since the operator itself reads the rate and the flag.
   bool is_fused(const at::Tensor& p) const { return p.is_cpu() && !as_on_device_; }
-  static detail::Slot sum_slot(const Adagrad& v);
+  static Slot sum_slot(const Adagrad& v);
   void update_fused(const StepGradients& gradients) noexcept;
   void check_values() const;
 

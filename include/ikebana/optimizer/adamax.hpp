@@ -28,8 +28,7 @@ struct Mechanism<Adamax> : detail::ElementsByOperators<Adamax> {
   }
   void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr,
-                  const Number& step) const {
+  void update_one(const ParameterUpdate& update, const Number& lr, const Number& step) const {
     const at::Tensor &p = update.parameter(), &first = update.state(0);
     const at::Tensor& g = decayed_gradient(update);
     at::Tensor largest = update.state(1), size = update.scratch.like(p);

@@ -31,7 +31,7 @@ struct AdamW8bit {
 };
 
 template <>
-struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
+struct Mechanism<AdamW8bit> : PerParameterOptimizer<AdamW8bit> {
   explicit Mechanism(AdamW8bit v);
 
   template <class Rate>

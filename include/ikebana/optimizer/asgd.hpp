@@ -31,8 +31,7 @@ struct Mechanism<ASGD> : detail::ElementsByOperators<ASGD> {
   }
   void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr,
-                  const Number& step) const {
+  void update_one(const ParameterUpdate& update, const Number& lr, const Number& step) const {
     const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
                      &average = update.state(0), &eta = update.state(1);
     start(eta, lr, step);

@@ -35,7 +35,7 @@ struct Mechanism<LAMB> : detail::ByOperators<LAMB> {
   void add_to_moments(const detail::ParameterUpdate& update) const;
   /// Returns the change of a parameter, computed from its moments, before it is scaled.
   template <class Number>
-  static at::Tensor next_change(const detail::ParameterUpdate& update, const Number& step) {
+  static at::Tensor next_change(const ParameterUpdate& update, const Number& step) {
     const at::Tensor& p = update.parameter();
     at::Tensor change = update.scratch.like(p), root = update.scratch.like(p);
     const Number correction1 = detail::bias_correction(update.betas()[0], step),

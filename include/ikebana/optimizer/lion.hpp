@@ -70,14 +70,14 @@ void lion_on_cpu(const ParameterUpdate& update, const Lion& v) noexcept {
 }  // namespace detail
 
 template <>
-struct Mechanism<Lion> : detail::PerParameterOptimizer<Lion> {
+struct Mechanism<Lion> : PerParameterOptimizer<Lion> {
   explicit Mechanism(Lion v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
-      return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
+      return !on_device(p) ? 0 : Scratch::bytes(p.numel(), p.scalar_type());
     });
   }
   void update(const Masters&, StepGradients& gradients);

@@ -31,8 +31,7 @@ struct Mechanism<NAdam> : detail::ElementsByOperators<NAdam> {
   }
   void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr,
-                  const Number& step) const {
+  void update_one(const ParameterUpdate& update, const Number& lr, const Number& step) const {
     const at::Tensor &p = update.parameter(), &first = update.state(0), &second = update.state(1);
     const at::Tensor& g = decay(update, lr, values.decoupled_weight_decay);
     const double beta1 = update.betas()[0], beta2 = update.betas()[1];

@@ -32,7 +32,7 @@ struct Mechanism<RMSprop> : detail::ElementsByOperators<RMSprop> {
   }
   void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
+  void update_one(const ParameterUpdate& update, const Number& lr, const Number&) const {
     const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
                      &square = update.state(0);
     at::Tensor root = update.scratch.like(p);
@@ -54,7 +54,7 @@ struct Mechanism<RMSprop> : detail::ElementsByOperators<RMSprop> {
   void state(Archive& archive, const Masters& masters);
 
  private:
-  static std::vector<detail::Slot> state_slots(bool centered);
+  static std::vector<Slot> state_slots(bool centered);
   static std::size_t buffers(bool with_momentum) { return with_momentum ? 3 : 2; }
 
   void check_values() const;

@@ -30,8 +30,7 @@ struct Mechanism<Rprop> : detail::ElementsByOperators<Rprop> {
   }
   void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr,
-                  const Number& step) const {
+  void update_one(const ParameterUpdate& update, const Number& lr, const Number& step) const {
     start(update.state(1), lr, step);
     const at::Tensor &p = update.parameter(), &g = signed_gradient(update),
                      &before = update.state(0), &sizes = update.state(1);

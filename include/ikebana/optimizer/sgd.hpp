@@ -19,7 +19,7 @@ struct SGD {
 };
 
 template <>
-struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
+struct Mechanism<SGD> : GroupedOptimizer<SGD> {
   explicit Mechanism(SGD v);
 
   template <class Rate>
@@ -36,9 +36,9 @@ struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
   /// Returns true for FP16 and BF16 on a CPU. LibTorch's fused SGD is wrong there from 16 elements
   /// on (LibTorch 2.11).
   static bool fused_is_wrong(const at::Tensor& p);
-  void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
+  void update_by_operators(const Bucket& b, const std::optional<at::Tensor>& divisor,
                            const std::optional<at::Tensor>& found_inf) const;
-  void add_momentum(const detail::Bucket& b, const at::Tensor& buffer, const at::Tensor& g) const;
+  void add_momentum(const Bucket& b, const at::Tensor& buffer, const at::Tensor& g) const;
   void check_values() const;
   /// Throws BadValue for momenta of this step, which groups and the schedule may change.
   void check_momenta();

@@ -29,8 +29,8 @@ struct UpdateScope {
 struct UpdateOptions {
   /// The host waits for the device's flag in each step up to the first accepted update.
   bool waits_for_flag = false;
-  /// The update does not read the flag on a device: if that rejects the step, each bucket is put
-  /// back from its copies.
+  /// The update does not read the flag on a device: if that rejects the step, each bucket and the
+  /// step counts are put back from their copies.
   bool puts_back = false;
 };
 /// Makes room for copies of what the update of a bucket changes.
@@ -120,11 +120,11 @@ class ParameterBuckets {
 };
 
 /// The buckets of a step in a loop that updates each of them:
-/// `for (auto ready = ready_buckets(gradients); const Bucket& b : ready)`. Before the loop the step
-/// counts. In the loop's body the window of the bucket's state is open, and copies of what may be
-/// undone have been taken. A parameter whose update is rounded comes alone, in FP32, and is rounded
-/// and written back after the body. If the body throws, nothing is written back, the window closes,
-/// and `abort` puts back what has changed. The body must not leave the loop in another way.
+/// `for (auto ready = ready_buckets(gradients); const Bucket& b : ready)`. The loop first counts
+/// the step. In its body the window of the bucket's state is open, and copies of what may be undone
+/// have been taken. A parameter whose update is rounded comes alone, in FP32, and is rounded and
+/// written back after the body. If the body throws, nothing is written back, the window closes, and
+/// `abort` puts back what has changed. The body must not leave the loop by `break` or `return`.
 class ReadyBuckets : public UpdateScope {
  public:
   class Iterator {

@@ -253,10 +253,10 @@ IKEBANA_INLINE Mechanism<Adafactor>::Mechanism(Adafactor v)
 
 IKEBANA_INLINE void Mechanism<Adafactor>::update(const Masters&, StepGradients& gradients) {
   if (ranks_ != nullptr)
-    return update_cut(gradients, [&](std::vector<detail::CutParameter>& all) {
+    return update_cut(gradients, [&](std::vector<CutParameter>& all) {
       detail::AdafactorSlices(all, values, *ranks_).update();
     });
-  update_each(gradients, [&](const detail::ParameterUpdate& update) {
+  update_each(gradients, [&](const ParameterUpdate& update) {
     update.with_lr_and_step([&](const auto& lr, const auto& step) {
       detail::AdafactorStep(update, values).update(lr, step);
     });
@@ -273,7 +273,7 @@ IKEBANA_INLINE std::string Mechanism<Adafactor>::describe() const {
          (values.maximize ? ", maximize" : "");
 }
 
-IKEBANA_INLINE std::vector<detail::Slot> Mechanism<Adafactor>::state_slots() {
+IKEBANA_INLINE std::vector<Slot> Mechanism<Adafactor>::state_slots() {
   auto vector_only = [](const at::Tensor& p, const Slice&) {
     return p.dim() > 1 ? at::Tensor() : at::zeros_like(p);
   };

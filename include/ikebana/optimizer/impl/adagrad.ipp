@@ -28,9 +28,8 @@ IKEBANA_INLINE Mechanism<Adagrad>::Mechanism(Adagrad v)
 
 IKEBANA_INLINE void Mechanism<Adagrad>::update(const Masters& masters, StepGradients& gradients) {
   if (is_fused(masters.values[0])) return update_fused(gradients);
-  update_each(gradients, [&](const detail::ParameterUpdate& update) {
-    detail::adagrad_by_operators(update, values);
-  });
+  update_each(gradients,
+              [&](const ParameterUpdate& update) { detail::adagrad_by_operators(update, values); });
 }
 
 IKEBANA_INLINE std::string Mechanism<Adagrad>::describe() const {
@@ -40,14 +39,14 @@ IKEBANA_INLINE std::string Mechanism<Adagrad>::describe() const {
          (values.maximize ? ", maximize" : "");
 }
 
-IKEBANA_INLINE detail::Slot Mechanism<Adagrad>::sum_slot(const Adagrad& v) {
+IKEBANA_INLINE Slot Mechanism<Adagrad>::sum_slot(const Adagrad& v) {
   return {"sum", [first = v.initial_accumulator_value](const at::Tensor& p, const Slice&) {
             return at::full_like(p, first);
           }};
 }
 
 IKEBANA_INLINE void Mechanism<Adagrad>::update_fused(const StepGradients& gradients) noexcept {
-  for (auto ready = ready_buckets(gradients); const detail::Bucket& b : ready)
+  for (auto ready = ready_buckets(gradients); const Bucket& b : ready)
     at::_fused_adagrad_(b.parameters, b.gradients, b.state[0], b.steps, b.lr, values.lr_decay,
                         b.numbers.weight_decay, b.numbers.eps, values.maximize, ready.divisor,
                         ready.found_inf);

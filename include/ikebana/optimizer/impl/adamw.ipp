@@ -7,7 +7,7 @@ namespace ikebana {
 IKEBANA_INLINE Mechanism<AdamW>::Mechanism(AdamW v) : AdamFamily(std::move(v)) {}
 
 IKEBANA_INLINE void Mechanism<AdamW>::update(const Masters&, StepGradients& gradients) noexcept {
-  for (auto ready = ready_buckets(gradients); const detail::Bucket& b : ready) {
+  for (auto ready = ready_buckets(gradients); const Bucket& b : ready) {
     const at::TensorList largest = values.amsgrad ? b.state[2] : at::TensorList();
     b.with_lr([&](const auto& lr) {
       at::_fused_adamw_(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, lr,

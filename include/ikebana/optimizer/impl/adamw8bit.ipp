@@ -58,7 +58,7 @@ IKEBANA_INLINE std::string Mechanism<AdamW8bit>::describe() const {
          (values.maximize ? ", maximize" : "");
 }
 
-IKEBANA_INLINE std::vector<detail::Slot> Mechanism<AdamW8bit>::state_slots(const AdamW8bit& v) {
+IKEBANA_INLINE std::vector<Slot> Mechanism<AdamW8bit>::state_slots(const AdamW8bit& v) {
   auto moment = [v](bool is_signed) {
     return [v, is_signed](const at::Tensor& p, const Slice& of) {
       if (!v.in_8_bits(of.numel())) return at::zeros_like(p, p.options().dtype(at::kFloat));

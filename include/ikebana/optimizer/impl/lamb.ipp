@@ -25,7 +25,7 @@ IKEBANA_INLINE Mechanism<LAMB>::Mechanism(LAMB v)
 
 IKEBANA_INLINE void Mechanism<LAMB>::update(const Masters&, StepGradients& gradients) {
   if (ranks_ != nullptr) return update_slices(gradients);
-  update_each(gradients, [&](const detail::ParameterUpdate& update) {
+  update_each(gradients, [&](const ParameterUpdate& update) {
     add_to_moments(update);
     update.with_lr_and_step([&](const auto& lr, const auto& step) {
       const at::Tensor change = next_change(update, step);
@@ -37,7 +37,7 @@ IKEBANA_INLINE void Mechanism<LAMB>::update(const Masters&, StepGradients& gradi
   });
 }
 
-IKEBANA_INLINE void Mechanism<LAMB>::add_to_moments(const detail::ParameterUpdate& update) const {
+IKEBANA_INLINE void Mechanism<LAMB>::add_to_moments(const ParameterUpdate& update) const {
   const at::Tensor& g = signed_gradient(update);
   update.state(0).lerp_(g, 1 - update.betas()[0]);
   update.state(1).mul_(update.betas()[1]).addcmul_(g, g, 1 - update.betas()[1]);
@@ -47,12 +47,12 @@ IKEBANA_INLINE void Mechanism<LAMB>::update_slices(const StepGradients& gradient
   auto squared_norm = [](const at::Tensor& t) {
     return at::linalg_vector_norm(t).to(at::kDouble).square();
   };
-  update_cut(gradients, [&](std::vector<detail::CutParameter>& all) {
+  update_cut(gradients, [&](std::vector<CutParameter>& all) {
     if (all.empty()) return;
     const auto count = std::ssize(all);
     std::vector<at::Tensor> sums = {at::zeros({count, 2}, all[0].options().dtype(at::kDouble))};
     for (std::int64_t k = 0; k < count; ++k)
-      all[static_cast<std::size_t>(k)].read([&](const detail::ParameterUpdate& update) {
+      all[static_cast<std::size_t>(k)].read([&](const ParameterUpdate& update) {
         add_to_moments(update);
         update.with_lr_and_step([&](const auto&, const auto& step) {
           sums[0][k][0].copy_(squared_norm(update.parameter()));
@@ -62,7 +62,7 @@ IKEBANA_INLINE void Mechanism<LAMB>::update_slices(const StepGradients& gradient
     ranks_->sum(sums);
     const at::Tensor norms = sums[0].sqrt();
     for (std::int64_t k = 0; k < count; ++k)
-      all[static_cast<std::size_t>(k)].write([&](const detail::ParameterUpdate& update) {
+      all[static_cast<std::size_t>(k)].write([&](const ParameterUpdate& update) {
         update.with_lr_and_step([&](const auto& lr, const auto& step) {
           const auto ratio = detail::trust_ratio(detail::as_number(norms[k][0], lr),
                                                  detail::as_number(norms[k][1], lr));

@@ -29,7 +29,7 @@ IKEBANA_INLINE Mechanism<Lion>::Mechanism(Lion v)
 }
 
 IKEBANA_INLINE void Mechanism<Lion>::update(const Masters&, StepGradients& gradients) {
-  update_each(gradients, [&](const detail::ParameterUpdate& update) {
+  update_each(gradients, [&](const ParameterUpdate& update) {
     if (update.on_device) return detail::lion_by_operators(update, values);
     detail::dispatch_dtype(update.parameter().scalar_type(),
                            [&]<class T>(T) { detail::lion_on_cpu<T>(update, values); });

@@ -22,7 +22,7 @@ IKEBANA_INLINE void Mechanism<RMSprop>::state(Archive& archive, const Masters& m
   save(archive, masters, buffers(has_buffers || any_momentum()));
 }
 
-IKEBANA_INLINE std::vector<detail::Slot> Mechanism<RMSprop>::state_slots(bool centered) {
+IKEBANA_INLINE std::vector<Slot> Mechanism<RMSprop>::state_slots(bool centered) {
   auto if_centered = [centered](const at::Tensor& p, const Slice&) {
     return centered ? at::zeros_like(p) : at::Tensor();
   };

@@ -11,12 +11,12 @@ IKEBANA_INLINE Mechanism<SGD>::Mechanism(SGD v)
 }
 
 IKEBANA_INLINE void Mechanism<SGD>::update(const Masters&, StepGradients& gradients) {
-  keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); });
+  keep_if([](const Bucket& b) { return fused_is_wrong(b.parameters[0]); });
   // Without dampening, the first update of a buffer of zeros is the same as any other.
   const bool waits = state_.slots_in_use() > 0 && values.dampening != 0;
-  const bool records = detail::recording();  // `update_by_operators` then does not read the flag
-  for (auto ready = ready_buckets(gradients, {.waits_for_flag = waits, .puts_back = records});
-       const detail::Bucket& b : ready) {
+  // `update_by_operators` does not read the flag while a step is recorded.
+  const detail::UpdateOptions how{.waits_for_flag = waits, .puts_back = detail::recording()};
+  for (auto ready = ready_buckets(gradients, how); const Bucket& b : ready) {
     if (fused_is_wrong(b.parameters[0])) {
       update_by_operators(b, ready.divisor, ready.found_inf);
       continue;
@@ -28,7 +28,6 @@ IKEBANA_INLINE void Mechanism<SGD>::update(const Masters&, StepGradients& gradie
                       b.first_step, ready.divisor, ready.found_inf);
     });
   }
-  if (records && gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
 }
 
 IKEBANA_INLINE std::string Mechanism<SGD>::describe() const {
@@ -50,7 +49,7 @@ IKEBANA_INLINE bool Mechanism<SGD>::fused_is_wrong(const at::Tensor& p) {
 }
 
 IKEBANA_INLINE void Mechanism<SGD>::update_by_operators(
-    const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
+    const Bucket& b, const std::optional<at::Tensor>& divisor,
     const std::optional<at::Tensor>& found_inf) const {
   const bool reads = !detail::recording();
   if (reads && found_inf && detail::number(*found_inf) != 0) return;
@@ -66,7 +65,7 @@ IKEBANA_INLINE void Mechanism<SGD>::update_by_operators(
   }
 }
 
-IKEBANA_INLINE void Mechanism<SGD>::add_momentum(const detail::Bucket& b, const at::Tensor& buffer,
+IKEBANA_INLINE void Mechanism<SGD>::add_momentum(const Bucket& b, const at::Tensor& buffer,
                                                  const at::Tensor& g) const {
   if (b.first_step) buffer.copy_(g);
   else buffer.mul_(b.numbers.momentum).add_(g, 1 - values.dampening);
@@ -88,7 +87,7 @@ IKEBANA_INLINE void Mechanism<SGD>::check_values() const {
 
 IKEBANA_INLINE void Mechanism<SGD>::check_momenta() {
   bool any = false, all = true;
-  for (const detail::Bucket& b : buckets_) {
+  for (const Bucket& b : buckets_) {
     const bool moves = b.numbers.momentum != 0;
     any |= moves, all &= moves;
   }

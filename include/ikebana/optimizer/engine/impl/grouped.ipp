@@ -95,7 +95,11 @@ IKEBANA_INLINE ReadyBuckets::Iterator ReadyBuckets::begin() {
 
 IKEBANA_INLINE void ReadyBuckets::open() {
   present_ = nullptr;
-  if (place_ == owner_.buckets_.size()) return owner_.end_update(*this, options_.waits_for_flag);
+  if (place_ == owner_.buckets_.size()) {
+    owner_.end_update(*this, options_.waits_for_flag);
+    if (options_.puts_back && found_inf) owner_.copies_.put_back_if(*found_inf);
+    return;
+  }
   MasterBucket& bucket = owner_.buckets_[place_];
   window_.emplace(owner_.state_.storage(), bucket);
   bucket.copies.take();

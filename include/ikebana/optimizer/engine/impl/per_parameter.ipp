@@ -98,7 +98,6 @@ IKEBANA_INLINE void ParameterUpdates::update_each(const StepGradients& gradients
       else apply(ParameterUpdate(b, j, scratch_, ready.divisor, is_on_device));
     }
   }
-  if (gradients.found_inf.defined()) copies_.put_back_if(gradients.found_inf);
   scratch_.release();
 }
 
