@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""build.py ROOT OUT: builds the site in OUT from README, docs/ and the headers. Warnings are errors."""
+"""build.py ROOT OUT: builds the site in OUT from README, docs/ and the headers. Warnings are
+errors.
+"""
 
 import pathlib
 import shutil
@@ -41,12 +43,14 @@ def main():
 
 def try_search(out, query, expected):
     """Searches the built site in a browser without a network, where there is one."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    names = "chromium", "chromium-browser", "google-chrome"
+    browser = next(filter(None, map(shutil.which, names)), None)
     if not browser:
         return print("the search was not tried: there is no chromium")
     found = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom",
-         f"{out.as_uri()}/search.html?q={query}"], text=True, capture_output=True, timeout=120).stdout
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
+         "--dump-dom", f"{out.as_uri()}/search.html?q={query}"],
+        text=True, capture_output=True, timeout=120).stdout
     if expected not in found:
         sys.exit(f"a search for {query} does not find {expected}")
 

@@ -35,10 +35,10 @@ html_theme_options = {"navigation_with_keys": False}
 
 
 def shorten(app, page, template, context, doctree):
-    """In the contents of a page, headings under another one do not repeat it: `step` under `Trainer`
-    stands for `Trainer::step`, and a header under `BadValue` for `BadValue: header`."""
-    context["toc"] = re.sub(r'(<a class="reference internal" href="#[^"]+">)([^<]*)(?=</a>)', Short(),
-                            context.get("toc", ""))
+    """In the contents of a page, headings under another one do not repeat it: `step` under
+    `Trainer` stands for `Trainer::step`, and a header under `BadValue` for `BadValue: header`."""
+    context["toc"] = re.sub(r'(<a class="reference internal" href="#[^"]+">)([^<]*)(?=</a>)',
+                            Short(), context.get("toc", ""))
 
 
 class Short:

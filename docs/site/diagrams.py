@@ -9,7 +9,8 @@ BLOCK = re.compile(r"^```mermaid\n(.*?)^```$", re.M | re.S)
 NODE = re.compile(r'(\w+)(?:\["([^"]*)"\])?')
 STYLE = """digraph {
   bgcolor=transparent; ranksep=0.4; nodesep=0.3;
-  node [shape=box style=rounded fontname="sans-serif" fontsize=11 margin="0.15,0.08" color="#888888"];
+  node [shape=box style=rounded fontname="sans-serif" fontsize=11 margin="0.15,0.08"
+        color="#888888"];
   edge [fontname="sans-serif" fontsize=10 color="#888888" arrowsize=0.7];
 """
 
@@ -56,7 +57,8 @@ def drawn(block):
     first, *lines = [line for line in block[1].splitlines() if line.strip()]
     read = {"flowchart TD": flowchart, "stateDiagram-v2": states}[first.strip()]
     dot = STYLE + "\n".join(read(lines)) + "\n}\n"
-    svg = subprocess.run(["dot", "-Tsvg"], input=dot, text=True, capture_output=True, check=True).stdout
+    svg = subprocess.run(["dot", "-Tsvg"], input=dot, text=True, capture_output=True,
+                         check=True).stdout
     svg = svg[svg.index("<svg"):].replace("\n", " ")
     return f'```{{raw}} html\n<div class="diagram">{svg}</div>\n```'
 

@@ -63,13 +63,15 @@ def shown(owner, member):
     is_copy = re.match(rf"\((?:const )?{own} ?&&?\w*\)", args.replace(" &", "&"))
     if member.get("kind") == "friend" or name.startswith("~") or args.endswith("=delete"):
         return False
-    if name in ("pretty_print", "running_statistics"):  # of modules, for LibTorch and for a recompute
-        return False
+    if name in ("pretty_print", "running_statistics"):
+        return False  # of modules, for LibTorch and for a recompute
     if "=0" in args and owner.findtext("compoundname") not in member.findtext("definition"):
         return False  # a base's, which this one overrides and makes visible by `using`
     if name in topics.HIDDEN.get(own, ()) or refuses(member):
         return False
-    if "refuse::" in ElementTree.tostring(member, "unicode") or name in ("carries_out", own + "Impl"):
+    if name in ("carries_out", own + "Impl"):
+        return False
+    if "refuse::" in ElementTree.tostring(member, "unicode"):
         return False
     return not (name in (own, "operator=", "operator==") and (is_copy or args.endswith("=default")))
 
@@ -95,8 +97,10 @@ def key_of(name, header):
     name = topics.ALIASES.get(name) or spelled(name)
     if name in ("Accumulate<Max>", "Accumulate<Fit<>>") and header.endswith("accumulate/fit.hpp"):
         return "Accumulate<Fit<N>>"
-    name = re.sub(r"Every<Dynamic>", "Every<K>", re.sub(r"(Budget|Segments)<Dynamic>", r"\1<N>", name))
-    name = {"Accumulate<Dynamic>": "Accumulate", "Freeze<>": "Freeze", "batch_dim<Batch>": "batch_dim",
+    name = re.sub(r"(Budget|Segments)<Dynamic>", r"\1<N>", name)
+    name = re.sub(r"Every<Dynamic>", "Every<K>", name)
+    name = {"Accumulate<Dynamic>": "Accumulate", "Freeze<>": "Freeze",
+            "batch_dim<Batch>": "batch_dim",
             "Checkpoint<Only<>>": "Checkpoint<Only<Units...>>"}.get(name, name)
     return name.removesuffix("Impl") if name.startswith("modules::") else name
 
@@ -105,8 +109,8 @@ def topic_of(name, header):
     """The topic of a name; None if it is internal. Exits where the name is neither."""
     path, outer = header.removeprefix("ikebana/"), name.split("<")[0]
     for topic in topics.TOPICS:
-        if any(name == n or outer == n and "<" not in name or n.endswith("::") and name.startswith(n)
-               for n in topic.names):
+        if any(name == n or outer == n and "<" not in name
+               or n.endswith("::") and name.startswith(n) for n in topic.names):
             return topic
     if topics.INTERNAL.fullmatch(name):
         return None
@@ -122,7 +126,9 @@ def candidates(xml):
     """(name, element) of everything in namespace ikebana outside of detail, bridge and refuse."""
     for compound in ElementTree.parse(xml / "index.xml").getroot().findall("compound"):
         kind, name = compound.get("kind"), compound.findtext("name")
-        if kind not in ("class", "struct", "concept", "namespace") or not name.startswith("ikebana"):
+        if kind not in ("class", "struct", "concept", "namespace"):
+            continue
+        if not name.startswith("ikebana"):
             continue
         if OUTSIDE.search(name) and name not in topics.ALIASES:
             continue

@@ -3,10 +3,12 @@
 GROUPS = {
     "Start": ["tutorial", "recipes", "slow", "from_pytorch", "from_lightning", "examples",
               "finetune"],
-    "Policies": ["precision", "checkpoint", "accumulate", "optimizer", "schedule", "objective", "clip",
-                 "average", "freeze", "layout", "offload", "shard"],
-    "Data and state": ["data", "fit", "evaluate", "state", "tensors", "between_steps", "reproducibility"],
-    "Guides": ["memory", "memory_tools", "programs", "production", "devices", "gpu", "modules", "pieces", "any_trainer"],
+    "Policies": ["precision", "checkpoint", "accumulate", "optimizer", "schedule", "objective",
+                 "clip", "average", "freeze", "layout", "offload", "shard"],
+    "Data and state": ["data", "fit", "evaluate", "state", "tensors", "between_steps",
+                       "reproducibility"],
+    "Guides": ["memory", "memory_tools", "programs", "production", "devices", "gpu", "modules",
+               "pieces", "any_trainer"],
     "Extending": ["extending", "step", "architecture"],
     "Reference": ["reference/index", "errors", "glossary"],
     "Project": ["contributing", "support", "parity", "bench", "bench-gpu", "long", "migrate",
@@ -22,7 +24,8 @@ def toctrees(names):
     for caption, pages in GROUPS.items():
         there = [page for page in pages if page in left or page in ("CHANGELOG", "reference/index")]
         left -= set(pages)
-        lines = [page if page in ("CHANGELOG", "reference/index") else f"docs/{page}" for page in there]
+        lines = [page if page in ("CHANGELOG", "reference/index") else f"docs/{page}"
+                 for page in there]
         if caption == "Start":
             lines.insert(0, "ikebana <self>")
         blocks.append(toctree(caption, lines))

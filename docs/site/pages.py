@@ -1,5 +1,5 @@
-"""Stages README, CHANGELOG and docs/ for Sphinx: the same text, with links that lead somewhere on the
-site. What is linked and is no page, such as a source, becomes a page that shows it."""
+"""Stages README, CHANGELOG and docs/ for Sphinx: the same text, with links that lead somewhere on
+the site. What is linked and is no page, such as a source, becomes a page that shows it."""
 
 import os
 import pathlib
@@ -11,7 +11,8 @@ import diagrams
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "cpp", ".inc": "cpp", ".py": "python", ".sh": "sh",
              ".txt": "text", ".cmake": "cmake"}
 CODE = re.compile(r"^ *```.*?^ *```$|(`+)[^`\n].*?\1", re.M | re.S)
-ERROR = re.compile(r"^```\n(?=.*static assertion failed)", re.S)  # whose lines wrap, as those of text do
+# Lines of these wrap, as those of text do.
+ERROR = re.compile(r"^```\n(?=.*static assertion failed)", re.S)
 TEXT = re.compile(r"^```text\n.*?(?=\n```$)", re.M | re.S)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 BLOCK = re.compile(r"(```.*?\n)(.*)(```)", re.S)
@@ -30,7 +31,8 @@ class Stage:
         self.root, self.out = root, out
         self.sources = set()  # paths relative to the root that need a page of their own
         self.pages = {"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md"}
-        self.pages |= {f"docs/{path.name}": f"docs/{path.name}" for path in (root / "docs").glob("*.md")}
+        names = [f"docs/{path.name}" for path in (root / "docs").glob("*.md")]
+        self.pages |= {name: name for name in names}
 
     def write(self, path, text):
         (self.out / path).parent.mkdir(parents=True, exist_ok=True)
@@ -57,12 +59,14 @@ class Stage:
             return f"]({relative}{found[2] or '' if target in self.pages.values() else ''})"
 
         hidden = []
-        plain = CODE.sub(lambda code: hidden.append(shown(code[0])) or f"\0{len(hidden) - 1}\0", text)
+        plain = CODE.sub(
+            lambda code: hidden.append(shown(code[0])) or f"\0{len(hidden) - 1}\0", text)
         plain = LINK.sub(link, plain)
         plain = re.sub(r"^( *)%", r"\1&#37;", plain, flags=re.M)  # which MyST takes for a comment
         plain = re.sub("\0(\\d+)\0", lambda at: hidden[int(at[1])], plain)
         if page == "docs/errors.md":  # whose texts are broken at 120 columns
-            plain = TEXT.sub(lambda block: block[0].replace("\n", " ").replace("```text ", "```text\n"), plain)
+            plain = TEXT.sub(
+                lambda block: block[0].replace("\n", " ").replace("```text ", "```text\n"), plain)
         return diagrams.replaced(plain)
 
     def write_pages(self, navigation):
@@ -82,11 +86,13 @@ class Stage:
                 text = (self.root / path).read_text()
                 fence = "`" * max([4, *(len(ticks) + 1 for ticks in re.findall(r"`+", text))])
                 language = LANGUAGES.get(pathlib.Path(path).suffix, "text")
-                self.write(f"sources/{path}.md", f"{FRONT}# {path}\n\n{fence}{{code-block}} {language}\n"
+                self.write(f"sources/{path}.md",
+                           f"{FRONT}# {path}\n\n{fence}{{code-block}} {language}\n"
                            f":linenos:\n:force:\n\n{text.rstrip()}\n{fence}\n")
 
     def write_folder(self, path):
-        files = sorted(f for f in (self.root / path).iterdir() if f.is_file() and f.suffix in LANGUAGES)
+        files = sorted(f for f in (self.root / path).iterdir()
+                       if f.is_file() and f.suffix in LANGUAGES)
         lines = [f"- [{f.name}]({f.name}.md)" for f in files]
         self.write(f"sources/{path}/folder.md", f"{FRONT}# {path}\n\n" + "\n".join(lines) + "\n")
         return {os.path.relpath(f, self.root) for f in files}

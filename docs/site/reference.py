@@ -30,18 +30,20 @@ def without_comment(entries, writer):
             if not writer.comment(member) and name != before:
                 yield f"{entry.name}::{name}"
             before = name
-        for enum in (e for part in entry.parts for e in part.iter() if e.find("enumvalue") is not None):
+        for enum in (e for part in entry.parts for e in part.iter()):
             for value in enum.findall("enumvalue"):
                 name = value.findtext("name")
-                if not writer.comment(value) and not re.search(rf"\b{name}\b", writer.comment(enum)):
+                named = re.search(rf"\b{name}\b", writer.comment(enum))
+                if not writer.comment(value) and not named:
                     yield f"{entry.name}::{name}"
 
 
 def check(entries, writer, folder):
     """Texts about what is missing, and about regions of no name."""
     found, wrong = examples.read(folder)
-    known = set(entries) | {f"{e.name}::{m.findtext('name')}" for e in entries.values() for m in e.members()}
-    wrong += [f"test/docs/reference: `{name}` is no public name" for name in found if name not in known]
+    known = {f"{e.name}::{m.findtext('name')}" for e in entries.values() for m in e.members()}
+    wrong += [f"test/docs/reference: `{name}` is no public name"
+              for name in found if name not in known | set(entries)]
     wrong += [f"{name} has no comment" for name in sorted(set(without_comment(entries, writer)))]
     return wrong + [f"{name} has no example" for name in entries if name not in found]
 
@@ -85,12 +87,13 @@ def self_test():
         root = pathlib.Path(folder)
         (root / "include/ikebana/clip").mkdir(parents=True)
         (root / "include/ikebana/clip/clip.hpp").write_text(HEADER)
-        (root / "include/ikebana.hpp").write_text("#pragma once\n#include <ikebana/clip/clip.hpp>\n")
+        (root / "include/ikebana.hpp").write_text(
+            "#pragma once\n#include <ikebana/clip/clip.hpp>\n")
         (root / "clip.cpp").write_text(EXAMPLES)
         found = check(*load(root, root / "out"), root)
     expected = ["test/docs/reference: `Missing` is no public name", "Bare has no comment",
-                "Clip::bare has no comment", "Clip::never has no comment", "Two::Other has no comment",
-                "Bare has no example",
+                "Clip::bare has no comment", "Clip::never has no comment",
+                "Two::Other has no comment", "Bare has no example",
                 "form has no example", "Two has no example"]
     if found != expected:
         sys.exit(f"found {found} instead of {expected}")

@@ -20,10 +20,15 @@ def fence(body):
 
 @functools.cache
 def reached(root, header):
-    """The headers that a header includes, itself among them."""
-    text = (root / "include" / header).read_text() if (root / "include" / header).exists() else ""
-    found = re.findall(r"^#include <(ikebana[/\w.]*)>", text, re.M)
-    return {header}.union(*(reached(root, each) for each in found))
+    """The headers and bodies that a header includes, itself among them; bodies include headers."""
+    waiting, done = [header], set()
+    while waiting:
+        path = root / "include" / waiting[-1]
+        done.add(waiting.pop())
+        text = path.read_text() if path.exists() else ""
+        found = re.findall(r"^#include <(ikebana[/\w.]*)>", text, re.M)
+        waiting += set(found) - done
+    return done
 
 
 def included_by(root, header):
@@ -42,23 +47,27 @@ def declared(entry, part):
     name = doxygen.spelled(part.findtext("compoundname")).split("::")[-1].removesuffix("Impl")
     if kind == "concept":
         value = text.tidy(text.text_of(part.find("initializer")))
-        return value.replace("template<", "template <").replace("> concept ikebana::", ">\nconcept ", 1)
+        value = value.replace("template<", "template <")
+        return value.replace("> concept ikebana::", ">\nconcept ", 1)
     internal = {base.get("id") for base in entry.bases}
     bases = [text.tidy(text.text_of(b)) for b in part.findall("basecompoundref")
              if b.get("prot") == "public" and b.get("refid") not in internal]
     bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b]
     ends = f" : {', '.join(bases)}" if bases and entry.name != "Trainer" else ""
     lines = [*text.template(part), f"{kind} {name}{ends};"]
+    is_plain = len(lines) == 1 or lines[0] == "template <>" and name == entry.name
     # A plain `struct X;` says no more than the heading.
-    return "" if not ends and (len(lines) == 1 or lines[0] == "template <>" and name == entry.name) else "\n".join(lines)
+    return "" if is_plain and not ends else "\n".join(lines)
 
 
 @functools.cache
 def parts_of(root, page):
-    """(title of the page, heading, text) of the parts of a page, that before the first heading too."""
+    """(title of the page, heading, text) of the parts of a page, that before the first heading
+    too."""
     content = (root / page).read_text()
     title = re.search(r"^# (.*)", content, re.M)[1].replace("`", "")
-    before, *rest = re.split(r"^##+ (.*)$", re.sub(r"^#[^!\s#].*", "", content, flags=re.M), flags=re.M)
+    content = re.sub(r"^#[^!\s#].*", "", content, flags=re.M)
+    before, *rest = re.split(r"^##+ (.*)$", content, flags=re.M)
     return [(title, "", before), *((title, *part) for part in zip(rest[::2], rest[1::2]))]
 
 
@@ -69,18 +78,21 @@ def weight(own, heading, body):
     if own.fullmatch(plain):
         return 10**6
     rare = heading in ("Cost", "Errors", "Guarantee", "By header", "The tree")
-    return (0 if rare else 1000 * bool(own.search(plain))) + len(own.findall(code)) / (10 if rare else 1)
+    if rare:
+        return len(own.findall(code)) / 10
+    return 1000 * bool(own.search(plain)) + len(own.findall(code))
 
 
 def guide_of(root, entry):
-    """The page that explains a name, at the part that is most about it; if none is, the first page of
-    its topic."""
+    """The page that explains a name, at the part that is most about it; if none is, the first page
+    of its topic."""
     *space, name = entry.name.split("<")[0].split("::")
     guides = entry.topic.guides
     if space == ["axis"]:
         guides = next((t.guides[:1] for t in topics.TOPICS if t.page == name), guides)
     own = re.compile(rf"\b{re.escape(name)}\b")
-    found = [(weight(own, heading, body), -i, -at, page, title, heading) for i, page in enumerate(guides)
+    found = [(weight(own, heading, body), -i, -at, page, title, heading)
+             for i, page in enumerate(guides)
              for at, (title, heading, body) in enumerate(parts_of(root, page))]
     most, _, _, page, title, heading = max(found)
     if most < 1000 and 2 * most < sum(each[0] for each in found if each[3] == page):
@@ -94,7 +106,8 @@ def guide_of(root, entry):
 def errors_by_header(root):
     """(kind, header, anchor) of the headings of docs/errors.md, where errors stand by header."""
     page = root / "docs/errors.md"
-    headings = re.findall(r"^### ((.*): (.*\.hpp))$", page.read_text(), re.M) if page.exists() else []
+    content = page.read_text() if page.exists() else ""
+    headings = re.findall(r"^### ((.*): (.*\.hpp))$", content, re.M)
     return [(kind, header, slug(title)) for title, kind, header in headings]
 
 
@@ -124,15 +137,18 @@ def table_of_fields(part, writer):
             continue
         if member.get("kind") in ("variable", "typedef", "enum"):
             rows.append(f"| {' | '.join(map(cell, field(member, writer)))} |")
-    return "\n".join(["| field | type and default | what it is |", "|---|---|---|", *rows]) if rows else ""
+    head = ["| field | type and default | what it is |", "|---|---|---|"]
+    return "\n".join([*head, *rows]) if rows else ""
 
 
 def field(member, writer):
     kind, name = member.get("kind"), member.findtext("name")
-    value = text.tidy(text.text_of(member.find("initializer"))).removeprefix("=").strip().replace("& ", "&")
+    value = text.tidy(text.text_of(member.find("initializer")))
+    value = value.removeprefix("=").strip().replace("& ", "&")
     comment = writer.comment(member)
     if kind == "enum":
-        values = [f"`{v.findtext('name')}` {writer.comment(v)}".strip() for v in member.findall("enumvalue")]
+        values = [f"`{v.findtext('name')}` {writer.comment(v)}".strip()
+                  for v in member.findall("enumvalue")]
         return f"`{name}`", "enum", f"{comment} Values: {'; '.join(values)}."
     type_ = text.tidy(text.text_of(member.find("type")))
     if kind == "typedef":
@@ -159,7 +175,8 @@ def functions(entry, writer, shown):
 
 def examples_of(name, shown):
     for code, file in shown.get(name, []):
-        yield f"**Example**, from [test/docs/reference/{file}](../sources/test/docs/reference/{file}.md):"
+        path = f"test/docs/reference/{file}"
+        yield f"**Example**, from [{path}](../sources/{path}.md):"
         yield fence(code)
 
 
@@ -167,7 +184,8 @@ def section(root, entry, entries, writer, shown):
     """All about one name."""
     part, source = entry.parts[0], f"../sources/include/{entry.header}.md"
     kind = part.get("kind").replace("typedef", "type")
-    where = [f"{kind}, `#include <{included_by(root, entry.header)}>`, in [{entry.header}]({source})"]
+    include = f"`#include <{included_by(root, entry.header)}>`"
+    where = [f"{kind}, {include}, in [{entry.header}]({source})"]
     if guide := guide_of(root, entry):
         where.append(f"guide: {guide}")
     if errors := errors_of(root, entry.header):
@@ -188,7 +206,8 @@ def section(root, entry, entries, writer, shown):
     for title, mark in (("Choices", f"{re.escape(entry.name)}<"),
                         ("In a recipe", rf"\w+<{re.escape(entry.name)}\b")):
         if found := [name for name in entries if re.match(mark, name)]:
-            yield f"**{title}**: " + ", ".join(f"[`{name}`](#{text.anchor(name)})" for name in found)
+            links = [f"[`{name}`](#{text.anchor(name)})" for name in found]
+            yield f"**{title}**: " + ", ".join(links)
     yield from examples_of(entry.name, shown)
     yield from functions(entry, writer, shown)
 
@@ -199,7 +218,8 @@ def write(root, entries, writer, out):
     out.mkdir(parents=True, exist_ok=True)
     for topic in topics.TOPICS:
         own = [entry for entry in entries.values() if entry.topic is topic]
-        lead = next(iter(topic.names), "")  # the policy of the page, which stands first with its choices
+        # The policy of the page stands first, with its choices.
+        lead = next(iter(topic.names), "")
         if lead in entries and "vocabulary" in entries[lead].header:
             own.sort(key=lambda entry: entry.name.split("<")[0] != lead)
         blocks = [f"# Reference: {topic.title}", topic.intro]
@@ -213,10 +233,11 @@ def write(root, entries, writer, out):
     return files | {f"include/{entry.header}" for entry in entries.values()}
 
 
-INDEX = """The {} public names of namespace `ikebana`, in alphabetical order; those of `ikebana::axis` and
-`ikebana::modules` stand under A and M. The pages below this one in the navigation describe them by topic: how a name is
-declared, which header it needs, its fields with their defaults, and an example that is compiled and run. A program
-includes `ikebana.hpp` for all but what says otherwise."""
+INDEX = """The {} public names of namespace `ikebana`, in alphabetical order; those of
+`ikebana::axis` and `ikebana::modules` stand under A and M. The pages below this one in the
+navigation describe them by topic: how a name is declared, which header it needs, its fields with
+their defaults, and an example that is compiled and run. A program includes `ikebana.hpp` for all
+but what says otherwise."""
 
 
 def index(entries, writer):

@@ -3,22 +3,26 @@
 import re
 
 # Names that are also of plain English: in prose they are no links.
-ENGLISH = set("On Run Count Rule Group Unit Units Term Slice Leak Plain Only Every Ranks World Phase Fit "
-            "Hooks Observe Tensors Budget Segments Layout Precision Spike Metric Estimate Without".split())
+ENGLISH = set("On Run Count Rule Group Unit Units Term Slice Leak Plain Only Every Ranks World "
+              "Phase Fit Hooks Observe Tensors Budget Segments Layout Precision Spike Metric "
+              "Estimate Without".split())
 BLOCKS = {"verbatim", "programlisting", "itemizedlist", "orderedlist", "simplesect", "para"}
 PLAIN = re.compile(r"([\\`*_\[\]<>{}|#$~])")
 
 
 def anchor(name):
-    """The target of a name's section: unlike a heading's slug, it is as the name is. Sphinx does not
-    tell cases apart, so that of `plain` differs from that of `Plain`."""
-    name = re.sub(r"operator(\W+)", lambda op: "operator" + "".join(f"-{ord(c):x}" for c in op[1]), name)
+    """The target of a name's section: unlike a heading's slug, it is as the name is. Sphinx does
+    not tell cases apart, so that of `plain` differs from that of `Plain`."""
+    name = re.sub(r"operator(\W+)",
+                  lambda op: "operator" + "".join(f"-{ord(c):x}" for c in op[1]), name)
     parts = [("f-" if part[:1].islower() else "") + part for part in name.split("::")]
     return "api-" + re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-").lower()
 
-LABEL = re.compile(r"(?<=[.)])\s+(?:(Errors|Memory|Shapes|Sources?|Time|Units)(?=: )|(Cost|State|Throws)(?=:? ))")
+LABEL = re.compile(r"(?<=[.)])\s+(?:(Errors|Memory|Shapes|Sources?|Time|Units)(?=: )"
+                   r"|(Cost|State|Throws)(?=:? ))")
 # What begins a paragraph of its own, like the labels.
-ASIDE = re.compile(r"(?<=\.)\s+(?=(?:Fields|Names|Defaults)(?:, \w+)*(?: and \w+)? (?:are |as )|PyTorch has no )")
+ASIDE = re.compile(r"(?<=\.)\s+(?=(?:Fields|Names|Defaults)(?:, \w+)*(?: and \w+)? (?:are |as )"
+                   r"|PyTorch has no )")
 
 
 def escaped(text):
@@ -26,8 +30,8 @@ def escaped(text):
 
 
 class Writer:
-    """Writes comments; `names` maps the ids of Doxygen to the names that have a section. A name is no
-    link in the section `own`, which is about it."""
+    """Writes comments; `names` maps the ids of Doxygen to the names that have a section. A name is
+    no link in the section `own`, which is about it."""
 
     def __init__(self, names):
         self.names = names
@@ -52,14 +56,16 @@ class Writer:
         inner = self.inline(child, in_code or child.tag == "computeroutput")
         if child.tag == "computeroutput":
             ends = "``" if "`" in inner else "`"
-            link = self.target(child[0]) if len(child) == 1 and not (child.text or child[0].tail) else ""
+            is_name = len(child) == 1 and not (child.text or child[0].tail)
+            link = self.target(child[0]) if is_name else ""
             return f"[{ends}{inner}{ends}]({link})" if link else ends + inner + ends
         if child.tag == "ref" and not in_code:
             link = self.target(child) if child.text not in ENGLISH else ""
             return f"[{inner}]({link})" if link else inner
         if child.tag in ("emphasis", "bold"):
             return {"emphasis": "*", "bold": "**"}[child.tag].join(("", inner, ""))
-        return {"linebreak": "\n", "sp": " ", "ndash": "-", "nonbreakablespace": " "}.get(child.tag, inner)
+        signs = {"linebreak": "\n", "sp": " ", "ndash": "-", "nonbreakablespace": " "}
+        return signs.get(child.tag, inner)
 
     def target(self, element):
         name = self.names.get(element.get("refid")) if element.tag == "ref" else None
@@ -99,8 +105,8 @@ class Writer:
 
 
 def code(element):
-    lines = element.iter("codeline")
-    return "\n".join("".join(text_of(x) for x in line) for line in lines) or text_of(element).strip("\n")
+    lines = ["".join(text_of(x) for x in line) for line in element.iter("codeline")]
+    return "\n".join(lines) or text_of(element).strip("\n")
 
 
 def text_of(element):
@@ -134,13 +140,16 @@ def sentence(markdown):
 
 
 def as_sentence(comment):
-    """A comment as it stands alone: with a capital and a full stop, which those after a line lack."""
+    """A comment as it stands alone: with a capital and a full stop, which those after a line
+    lack."""
     return capital(comment) + "." * bool(re.search(r"\w$", comment)) if comment else ""
 
 
 def capital(text):
-    """With a capital at its beginning, unless that is code, such as `x / 2` or `cross_entropy(...)`."""
-    return text[:1].upper() + text[1:] if re.match(r"[a-z]+[ ,.;]", text) and text[1] != " " else text
+    """With a capital at its beginning, unless that is code, such as `x / 2` or
+    `cross_entropy(...)`."""
+    is_word = re.match(r"[a-z]+[ ,.;]", text) and text[1] != " "
+    return text[:1].upper() + text[1:] if is_word else text
 
 
 def template(element):
@@ -163,7 +172,8 @@ def declaration(element, name):
     kind, lines = element.get("kind"), template(element)
     args = re.sub(r"(?<=[\w)]) ?=(?!=) ?", " = ", tidy(element.findtext("argsstring") or ""))
     words = ["static"] if element.get("static") == "yes" and kind != "variable" else []
-    words += ["virtual"] if element.get("virt", "non-virtual") != "non-virtual" and "override" not in args else []
+    is_virtual = element.get("virt", "non-virtual") != "non-virtual"
+    words += ["virtual"] if is_virtual and "override" not in args else []
     words += [word for word in ("explicit",) if element.get(word) == "yes"]
     if kind == "typedef":
         return "\n".join([*lines, f"using {name} = {tidy(text_of(element.find('type')))};"])

@@ -24,10 +24,12 @@ TOPICS = [
     Topic("any_trainer", "AnyTrainer and Recipes", ("docs/any_trainer.md",), ("any_trainer/",),
           intro="A trainer whose model and recipe are no longer in its type, and recipes that a "
           "program chooses by name while it runs."),
-    Topic("model", "Models, units and losses", ("docs/objective.md", "docs/step.md", "docs/architecture.md", "README.md"),
+    Topic("model", "Models, units and losses",
+          ("docs/objective.md", "docs/step.md", "docs/architecture.md", "README.md"),
           ("loss.hpp", "model.hpp", "run/", "grammar/units.hpp", "core/not_trained.hpp"),
           intro="What a model declares, what its loss is given, and what it returns."),
-    Topic("report", "Reports", ("docs/step.md", "docs/evaluate.md", "docs/offload.md"), ("report.hpp",),
+    Topic("report", "Reports", ("docs/step.md", "docs/evaluate.md", "docs/offload.md"),
+          ("report.hpp",),
           intro="What a step, an epoch and an evaluation return."),
     Topic("errors", "Error classes", ("docs/errors.md",), ("error.hpp",),
           intro="Every error of the library derives from `Error`. A text says what, where and "
@@ -45,11 +47,13 @@ TOPICS = [
           "`Trainer{model, AdamW{}, Checkpoint<Full>{}}`. No choice changes a bit of the "
           "result."),
     Topic("accumulate", "Microbatches", ("docs/accumulate.md",), ("accumulate/",),
-          intro="How many microbatches make one update: `Trainer{model, AdamW{}, Accumulate<8>{}}`."),
+          intro="How many microbatches make one update: `Trainer{model, AdamW{}, "
+          "Accumulate<8>{}}`."),
     Topic("optimizer", "Optimizers", ("docs/optimizer.md",),
           ("optimizer/", "model/rule.hpp"),
-          intro="An optimizer is a policy of the recipe: `Trainer{model, AdamW{.lr = 3e-4}}`. Values "
-          "of a group replace those of the optimizer for the parameters that its rule matches."),
+          intro="An optimizer is a policy of the recipe: `Trainer{model, AdamW{.lr = 3e-4}}`. "
+          "Values of a group replace those of the optimizer for the parameters that its rule "
+          "matches."),
     Topic("schedule", "Schedules", ("docs/schedule.md",), ("schedule/",),
           intro="A schedule is a policy of the recipe, beside the optimizer: `Trainer{model, "
           "AdamW{.lr = 3e-4}, CosineAnnealingLR{.T_max = 1000}}`. The base rate is the `lr` of the "
@@ -59,8 +63,8 @@ TOPICS = [
           "`Trainer{model, CrossEntropyLoss{}, AdamW{}}`. Names and defaults are those of "
           "`torch.nn`; each returns a sum and a count, by which the step divides."),
     Topic("clip", "Clipping and checks of gradients", ("docs/clip.md",), ("clip/",),
-          intro="What is done to all gradients between backward and the update, and what is checked. "
-          "A recipe may have several, which work in the order in which it names them."),
+          intro="What is done to all gradients between backward and the update, and what is "
+          "checked. A recipe may have several, which work in the order in which it names them."),
     Topic("average", "Averages of the weights", ("docs/average.md",), ("average/",),
           intro="An average of the weights over steps, with which a trainer evaluates and which it "
           "exports."),
@@ -76,29 +80,34 @@ TOPICS = [
           intro="What is offloaded is a policy of the recipe: `Trainer{model, AdamW{}, "
           "Offload<CPU>{}}`."),
     Topic("shard", "Several ranks", ("docs/shard.md",), ("shard/",), ("Shard", "HSDP", "StopWish"),
-          intro="Training on several ranks, each a process. A program includes `ikebana/shard.hpp`."),
-    Topic("fit", "fit", ("docs/fit.md", "docs/from_pytorch.md", "docs/state.md", "docs/data.md"), ("fit/",),
-          intro="The options of `Trainer::fit`, and what it uses: the progress bar, early stopping, "
-          "logs."),
+          intro="Training on several ranks, each a process. A program includes "
+          "`ikebana/shard.hpp`."),
+    Topic("fit", "fit", ("docs/fit.md", "docs/from_pytorch.md", "docs/state.md", "docs/data.md"),
+          ("fit/",),
+          intro="The options of `Trainer::fit`, and what it uses: the progress bar, early "
+          "stopping, logs."),
     Topic("evaluate", "Evaluation and metrics", ("docs/evaluate.md",), ("evaluate/",),
           intro="Metrics for `Trainer::evaluate` and for the validation of `fit`."),
-    Topic("batch", "Batches", ("docs/data.md", "docs/tensors.md", "docs/step.md"), ("batch/", "batch.hpp"),
-          intro="What is done with the rows of a batch, which may be any struct, pair, tuple, vector "
-          "or map of tensors, and batches of samples that differ in length."),
+    Topic("batch", "Batches", ("docs/data.md", "docs/tensors.md", "docs/step.md"),
+          ("batch/", "batch.hpp"),
+          intro="What is done with the rows of a batch, which may be any struct, pair, tuple, "
+          "vector or map of tensors, and batches of samples that differ in length."),
     Topic("data", "Datasets and the loader", ("docs/data.md",), ("data/",),
-          intro="Datasets, and the loader that makes batches of them and resumes at the exact sample."),
-    Topic("state", "Saved states, weights and files of tensors", ("docs/state.md", "docs/tensors.md"), ("state/",),
-          intro="What a trainer saves and loads: whole states, which resume to the bit, and weights "
-          "alone; and tensors of your own."),
+          intro="Datasets, and the loader that makes batches of them and resumes at the exact "
+          "sample."),
+    Topic("state", "Saved states, weights and files of tensors",
+          ("docs/state.md", "docs/tensors.md"), ("state/",),
+          intro="What a trainer saves and loads: whole states, which resume to the bit, and "
+          "weights alone; and tensors of your own."),
     Topic("programs", "Programs of torch.export", ("docs/programs.md", "docs/production.md"),
           ("program/",),
-          intro="Models that were written in Python and are trained here, and models that are written "
-          "here and opened in Python. A program includes `ikebana/program.hpp`."),
+          intro="Models that were written in Python and are trained here, and models that are "
+          "written here and opened in Python. A program includes `ikebana/program.hpp`."),
     Topic("memory", "Memory: estimates and tools", ("docs/memory_tools.md", "docs/memory.md"),
           ("memory/", "advice/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
           ("MemoryLimit",),
-          intro="How much memory a recipe will take, where memory went, and tools against its waste "
-          "and against writes that break backward."),
+          intro="How much memory a recipe will take, where memory went, and tools against its "
+          "waste and against writes that break backward."),
     Topic("program", "Programs", ("docs/production.md",), ("program.hpp", "program/"),
           intro="Models as programs of torch.export, which Python and C++ open without the model's "
           "code. A program includes `ikebana/program.hpp`."),
