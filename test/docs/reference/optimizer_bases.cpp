@@ -6,7 +6,7 @@
 struct HeavyBall {  // by LibTorch's fused operator
   using axis = ikebana::axis::optimizer;
   double lr = 0.1, weight_decay = 0, momentum = 0.9;
-  std::vector<Group> groups = {};
+  std::vector<ikebana::Group> groups = {};
 };
 template <>
 struct ikebana::Mechanism<HeavyBall> : ikebana::GroupedOptimizer<HeavyBall> {
@@ -37,7 +37,7 @@ struct ikebana::Mechanism<HeavyBall> : ikebana::GroupedOptimizer<HeavyBall> {
 struct SignDescent {  // by operators, one parameter after the other
   using axis = ikebana::axis::optimizer;
   double lr = 1e-3;
-  std::vector<Group> groups = {};
+  std::vector<ikebana::Group> groups = {};
 };
 template <>
 struct ikebana::Mechanism<SignDescent> : ikebana::PerParameterOptimizer<SignDescent> {
