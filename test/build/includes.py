@@ -42,7 +42,7 @@ def place(header):
 
 
 class Diagram:
-    """The nodes and the arrows of the mermaid flowchart under "## Which folder"."""
+    """Returns the nodes and the arrows of the mermaid flowchart under "## Which folder"."""
 
     def __init__(self, text):
         chart = re.search(r"## Which folder.*?```mermaid\n(.*?)```", text, re.S)[1]
@@ -96,8 +96,8 @@ def reached(includes, header, seen):
 
 
 def circle(includes, header, path=()):
-    """A header that includes itself in the end, as the path that leads there. Bodies include their
-    own header, of which they need no more than what stands before them."""
+    """Returns a header that includes itself in the end, as the path that leads there. Bodies
+    include their own header, of which they need no more than what precedes them."""
     if header in path:
         return [*path[path.index(header):], header]
     found = (circle(includes, i, (*path, header)) for i in includes.get(header, ())
@@ -134,7 +134,7 @@ def includes_of(folder):
 
 
 def moved_headers(folder):
-    """Headers that include the one to which their contents have moved, for one version."""
+    """Returns headers that include the one to which their contents have moved, for one version."""
     return {f.relative_to(folder).as_posix() for f in folder.rglob("*.hpp")
             if "// This header has moved" in f.read_text()}
 
