@@ -31,12 +31,13 @@ def pages(revision=None):
 
 
 def blocks(text):
-    """The code blocks of a page, each without the spaces that do not matter."""
+    """Returns the code blocks of a page, each without the spaces that do not matter."""
     return {" ".join(code.split()): code for _, code in FENCE.findall(text)}
 
 
 def numbers(text):
-    """The lines of a page's prose and tables by each number in them of two digits or more."""
+    """Returns the lines of a page's prose and tables by each number in them of two digits or
+    more."""
     found = {}
     for line in FENCE.sub("", text).splitlines():
         for number in NUMBER.findall(re.sub(r"\]\([^)]*\)", "]", line)):
@@ -61,7 +62,8 @@ def lost(before, now, only=()):
 
 
 def check_itself():
-    before = {"a.md": "It takes 12.5 ms, or 1 of 40 %.\n```cpp\nint x = 1;\n```\nSee [b](c.md#99).\n",
+    before = {"a.md": "It takes 12.5 ms, or 1 of 40 %.\n```cpp\nint x = 1;\n```\n"
+                      "See [b](c.md#99).\n",
               "b.md": "Also 77.\n"}
     now = {"a.md": "It takes 12.5 ms.\n", "c.md": "```cpp\nint  x =  1;\n```\n"}
     assert list(lost(before, now)) == [("a.md", "number", "40 %: It takes 12.5 ms, or 1 of 40 %."),
