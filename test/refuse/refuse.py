@@ -9,11 +9,11 @@
 The programs are the arguments and the rows of recipes.table. All are one unit per mode, so that a
 compiler parses LibTorch once; each diagnostic is then checked with the program that it points into.
 FOLDER holds the compiler's `flags`; TORCH is a header that the build has precompiled for this
-compiler, and is left out where it does not exist.
+compiler, and is left out if it does not exist.
 
 The expected words are in backticks in a program's leading comment: the refusal with the types at
 fault, what its sentence says was written, then parts of its message. Namespace ikebana is left out.
-Where the error is the compiler's own, the comment begins with "The compiler:", and all are of its
+If the error is the compiler's own, the comment begins with "The compiler:", and all are of its
 message.
 """
 import contextlib
@@ -26,7 +26,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-MOST_LINES = 15  # of diagnostics before the first that points into the user's file
+MOST_LINES = 15  # the most lines of diagnostics before the first that points into the user's file
 SKIPPED = 77
 CHAIN = re.compile(r"In file included from|\s+from ")
 DYNAMIC = "-9223372036854775808"  # stands for a count that comes as a value
@@ -34,8 +34,8 @@ FIT = re.compile(r"-9223372036854775807|-40{6}(\d{12})")  # for Fit<>, and for F
 
 
 def compile_all(compiler, folder, torch, name, programs, *arguments):
-    """The compiler's exit status and its diagnostics. `main` becomes the program's name; all other
-    names in the programs differ already."""
+    """Returns the compiler's exit status and its diagnostics. `main` becomes the program's name.
+    All other names in the programs differ already."""
     unit = folder / f"{name}.cpp"
     unit.write_text(f'#include "{HERE / "net.hpp"}"\n' + "".join(
         f'#define main {p.stem}\n#include "{p}"\n#undef main\n' for p in programs))
@@ -50,7 +50,7 @@ def compile_all(compiler, folder, torch, name, programs, *arguments):
 
 
 def programs_in(table, folder):
-    """The programs of recipes.table, each as a file in the folder."""
+    """Returns the programs of recipes.table, each as a file in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for row in table.read_text().strip().split("\n\n")[1:]:
         name, refused, legal, *words = [line.strip() for line in row.splitlines()]
@@ -62,8 +62,9 @@ def programs_in(table, folder):
 
 
 def diagnostics(output):
-    """The output in parts of one error or warning each, with its context and notes. g++ writes the
-    context first; either may write the chain of includes before a context, an error or a note."""
+    """Splits the output into parts of one error or warning each, with its context and notes. g++
+    writes the context first. Either compiler may write the chain of includes before a context,
+    an error or a note."""
     parts, chain = [[]], []
     for line in output.splitlines():
         if CHAIN.match(line):
@@ -195,7 +196,7 @@ refuse.hpp:9:1: note: in instantiation of class 'ikebana::refuse::Twice<ikebana:
 
 
 def self_test():
-    """One refusal as each compiler prints it, and with one fault at a time."""
+    """Tests one refusal as each compiler prints it, and with one fault at a time."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder, "a.cpp")
         program.write_text("// `Twice<AdamW>` `AdamW is written twice`\n// `enough` `Remove`\n")
