@@ -3,7 +3,7 @@
 //   finetune FOLDER TOKENS [name=value...]
 // FOLDER holds config.json and the weights; TOKENS is a file of scripts/finetune/tokens.py.
 // recipe=NAME    fp32, the default, or bf16
-// device=NAME    cpu, the default, or cuda, whose kernels then are those that give the same bits
+// device=NAME    cpu, the default, or cuda, with kernels that give the same bits
 // states=FOLDER  saves states there four times, and continues from the newest one
 // end=PATH       writes the state after the last step
 // show=0         prints no perplexity and no text before and after the training

@@ -18,7 +18,7 @@ RESULT = re.compile(r"Test +#\d+: (.*?) \.+ *(?:\*+)?[A-Z].* ([\d.]+) sec")
 SUMMARY = re.compile(r"\d+% tests passed, ")
 CASES = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed")
 FAILED = re.compile(r"^(TEST CASE: .*)|^.*: (?:FATAL )?ERROR: .*(?:\n .*){0,4}", re.MULTILINE)
-LINES = 100  # of failures and of their cases
+LINES = 100  # the most lines of failures and of their cases
 MOST = 1500  # characters of one failure
 
 

@@ -5,7 +5,7 @@ them, before there are any: a simulation of one rank's schedule, event by event.
     predict.py PROGRAMS --compare                        measures them here, on slow loopbacks, too
 
 What computing takes is measured on this machine (`shard_profile`: one rank alone, its units one by
-one); order and bytes of messages are those of the implementation (schedule.py).
+one). Order and bytes of messages are as in the implementation (schedule.py).
 """
 
 import argparse

@@ -108,7 +108,7 @@ struct Evaluation {
   double operator[](const std::string& name) const;
   /// It is refused. Write `.loss`.
   template <class Number>
-    requires std::is_floating_point_v<Number>  // of integers, x["name"] would be ambiguous
+    requires std::is_floating_point_v<Number>  // for integers, x["name"] would be ambiguous
   operator Number() const {
     return (void)sizeof(refuse::ReportIsNoNumber<Evaluation, Number>), Number();
   }

@@ -1,5 +1,5 @@
 #pragma once
-// One optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
+// Makes one optimizer step, top to bottom. The numbers are the ones of the hooks in hooks.hpp.
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/microbatches.hpp>
 #include <ikebana/core/step_report.hpp>

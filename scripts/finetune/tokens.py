@@ -3,13 +3,13 @@
 
     tokens.py MODEL.gguf TEXT OUT.safetensors [--steps N] [--rows N] [--length N]
 
-TEXT is a file or a folder of UTF-8, of which all files are read that are not hidden. The tokens and
-merges are those that MODEL.gguf holds. OUT has
+TEXT is a file or a folder of UTF-8, of which all files are read that are not hidden. MODEL.gguf
+holds the tokens and merges. OUT has
 
     train     (steps, rows, length + 1)  windows at random places of the first nine tenths
     held_out  (up to 16, length + 1)     windows one after another, from the last tenth
     prompt    (1, up to 16)              the first tokens of the last tenth
-    bytes, ends                          the bytes of all tokens, and where those of each end
+    bytes, ends                          the bytes of all tokens, and the end of each
 
 A window has one token more than the model reads: its targets are its inputs, shifted by one. The
 same text gives the same file. Needs a Python with numpy, safetensors, gguf and tokenizers.

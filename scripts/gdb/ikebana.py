@@ -1,7 +1,7 @@
 """How gdb shows ikebana's Trainer, Report and Loss. In gdb: source scripts/gdb/ikebana.py
 
 Reads memory and calls nothing in the program, so it works on a core dump as well. Values in tensors
-are shown where they are on the host, and where the program was compiled by g++ with -g
+are shown if they are on the host, and if the program was compiled by g++ with -g
 -femit-class-debug-always (clang: -fstandalone-debug): LibTorch's wheel has no debug information of
 its own, and without the flag g++ leaves its classes out.
 """

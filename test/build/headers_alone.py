@@ -35,14 +35,15 @@ class Headers:
 
     @functools.cached_property
     def names(self):
-        """All headers, those that include the fewest first, so that the small headers share chains
-        and more of the other chains can begin with hooks.hpp precompiled."""
+        """Returns all headers, beginning with the ones that include the fewest, so that the
+        small headers share chains and more of the other chains can begin with hooks.hpp
+        precompiled."""
         found = [path.relative_to(self.include).as_posix() for path in self.include.rglob("*.hpp")]
         return sorted(found, key=lambda name: (len(self.reached(name)), name))
 
     @functools.cache
     def reached(self, name):
-        """Every header that `name` includes, directly or not."""
+        """Returns every header that `name` includes, directly or not."""
         if not (self.include / name).exists():
             return frozenset()  # the compiler reports it
         text = BODIES.sub("", (self.include / name).read_text())
@@ -79,7 +80,7 @@ class Headers:
                 yield chain
 
     def split(self, chain):
-        """The chain in parts that are chains by what the files include now."""
+        """Returns the chain in parts that are chains by what the files include now."""
         parts = [[chain[0]]]
         for name in chain[1:]:
             if self.follows(name, parts[-1][-1]):
@@ -107,7 +108,7 @@ class Headers:
         pathlib.Path(output).touch()
 
     def precompiled(self, folder, name):
-        """The largest of the precompiled headers that `name` is or includes."""
+        """Returns the largest of the precompiled headers that `name` is or includes."""
         for header, file in PRECOMPILED.items():
             if header == name or header in self.reached(name):
                 if pathlib.Path(folder, f"{file}.gch").exists():

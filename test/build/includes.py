@@ -42,7 +42,7 @@ def place(header):
 
 
 class Diagram:
-    """The nodes and the arrows of the mermaid flowchart under "## Which folder"."""
+    """Returns the nodes and the arrows of the mermaid flowchart under "## Which folder"."""
 
     def __init__(self, text):
         chart = re.search(r"## Which folder.*?```mermaid\n(.*?)```", text, re.S)[1]

@@ -14,14 +14,14 @@ import re
 import sys
 import tempfile
 
-# A use, and the headers of which one must be included: two patterns.
+# Each entry is a use, and the headers of which one must be included: two patterns.
 LIBRARIES = {
     r"\bikebana::|\bnamespace ikebana\b": r"ikebana(?:\.hpp|/.*)",
     r"\bmodules::": r"ikebana/modules/.*",
     r"\b(?:at|c10|torch)::": r"(?:ATen|c10|torch)/.*|ikebana(?:\.hpp|/.*)",
 }
-# In examples/, which users copy, also parts of LibTorch, headers of examples/ themselves, and names
-# of the standard library and of POSIX.
+# In examples/, which users copy, these are also parts of LibTorch, headers of examples/ themselves,
+# and names of the standard library and of POSIX.
 PARTS = {
     r"\btorch::(?:data|nn|optim)\b|\bTORCH_MODULE\b": r"torch/.*",
     r"\bat::get_cpu_capability\b": "ATen/Version.h", r"\bTrainer\b": "ikebana.hpp",

@@ -8,10 +8,12 @@ retired_terms.txt lists the terms. A name is a whole identifier (or a few tokens
 for in code: in C++ and Python outside of comments and strings, anywhere between backticks, and in
 the code blocks of a page. A phrase is a regular expression in which a space matches any white
 space; it is searched for in comments, in strings and in pages, also where it is broken across
-lines, and its case does not matter. A comment is a regular expression as well, but it is searched
-for in comments only, its case matters, and `^` is the beginning of a block of comments. A section
-may name the files that its terms are about; one that does not is about headers, examples and
-documentation. No header has in its code one of the macros that detail/macros_aside.inc sets aside.
+lines, and its case does not matter. A text is the same, but it is searched for in strings only. A
+comment is a regular expression as well, but it is searched for in comments only, outside of
+backticks, its case matters, and `^` is the beginning of a block of comments, or of a comment behind
+code. A section may name the files that its terms are about; one that does not is about headers,
+examples and documentation. No header has in its code one of the macros that
+detail/macros_aside.inc sets aside.
 """
 import fnmatch
 import functools
@@ -45,6 +47,7 @@ CMAKE = re.compile(r"(?P<comment>\#[^\n]*)")
 LANGUAGES = {".py": PYTHON, ".txt": CMAKE, ".cmake": CMAKE}
 PROSE = "comment", "raw", "string", "long", "plain", "single"
 BACKTICKS = re.compile(r"`([^`\n]+)`")
+SECTION = re.compile(r"\[(names|phrases|texts|comments)((?: [\w/*.]+)*)\]")
 BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.M | re.S)
 
 
@@ -86,12 +89,25 @@ def prose_of(found):
 
 
 def comments_of(text, language):
-    """The comments of `text`, as long as it, with gaps in place of code and strings."""
+    """Returns the comments of `text`, as long as it, with gaps in place of code and strings, and
+    with backticks in place of what stands between them."""
     parts, end = [], 0
     for found in language.finditer(text):
         parts.append(blank(text[end: found.start()], " \t"))
         is_comment = found.groupdict().get("comment") is not None
         parts.append((unmarked if is_comment else blank)(found.group()))
+        end = found.end()
+    comments = "".join([*parts, blank(text[end:], " \t")])
+    return BACKTICKS.sub(lambda quoted: "`" * len(quoted.group()), comments)
+
+
+def strings_of(text, language):
+    """Returns the strings of `text`, as long as it, with gaps in place of code and comments."""
+    parts, end = [], 0
+    for found in language.finditer(text):
+        is_comment = found.groupdict().get("comment") is not None
+        parts += [blank(text[end: found.start()], " \t"),
+                  blank(found.group()) if is_comment else prose_of(found)]
         end = found.end()
     return "".join([*parts, blank(text[end:], " \t")])
 
@@ -110,21 +126,21 @@ def parts_of(name, text):
     suffix = pathlib.PurePosixPath(name).suffix
     if suffix == ".md":
         code, prose = of_page(text)
-        return {"names": code, "macros": code, "phrases": prose, "comments": ""}
+        return {"names": code, "macros": code, "phrases": prose, "texts": "", "comments": ""}
     language = LANGUAGES.get(suffix, CPP)
     code, prose = split(text, language)
     quoted = list(code)
     for found in BACKTICKS.finditer(prose):
         quoted[found.start(1): found.end(1)] = found.group(1)
     return {"names": "".join(quoted), "macros": code, "phrases": prose,
-            "comments": comments_of(text, language)}
+            "texts": strings_of(text, language), "comments": comments_of(text, language)}
 
 
 def read_terms(lines):
     """(kind, old, pattern, files, new) for each line `old -> new` below a section's head."""
     kind, files = None, []
     for line in lines:
-        if head := re.fullmatch(r"\[(names|phrases|comments)((?: [\w/*.]+)*)\]", line.strip()):
+        if head := SECTION.fullmatch(line.strip()):
             kind, files = head[1], head[2].split()
         elif line.strip() and not line.startswith("#"):
             old, new = line.rstrip("\n").split(" -> ")
@@ -144,19 +160,21 @@ def pattern_of(kind, old):
     if kind == "comments":
         between = r"(?:\A|(?<=\0)|(?<=\n\n))\s*"  # code or an empty line is between two blocks
         return re.compile(between + spaced[1:] if spaced[0] == "^" else spaced)
-    if kind != "phrases":
+    if kind not in ("phrases", "texts"):
         begin, end = r"(?<!\w)" * old[0].isidentifier(), r"(?!\w)" * old[-1].isidentifier()
         return re.compile(begin + re.escape(old) + end)
     return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])", re.I)
 
 
 def possible(parts, terms):
-    """The terms that the text may contain: each name that is a substring of the code, and all
-    phrases, unless one search for any of them finds none."""
-    phrases = "|".join(old for kind, old, *_ in terms if kind == "phrases")
-    any_phrase = pattern_of("phrases", phrases).search(parts["phrases"])
-    return [term for term in terms if term[0] == "comments"
-            or (any_phrase if term[0] == "phrases" else term[1] in parts[term[0]])]
+    """Returns the terms that the text may contain: each name that is a substring of the code, and
+    all phrases or texts, unless one search for any of them finds nothing."""
+    found = {"comments": True}
+    for kind in ("phrases", "texts"):
+        any_of = "|".join(old for of, old, *_ in terms if of == kind)
+        found[kind] = any_of and pattern_of(kind, any_of).search(parts[kind])
+    return [term for term in terms
+            if (found[term[0]] if term[0] in found else term[1] in parts[term[0]])]
 
 
 def is_about(files, name):
@@ -204,8 +222,12 @@ the house -> the architecture
 [phrases include]
 the page -> step.hpp
 [comments include test]
-^Of -> what it does
+^[Oo]f\\b(?! ranks) -> what it does
 \\bin vain\\b -> without effect
+\\b(?i:true|null) where\\b -> if
+\\b[Tt]hose (?:that|of)\\b -> the noun
+[texts include]
+for ever -> without end
 [phrases test]
 laws? -> guarantee
 """
@@ -229,7 +251,13 @@ FOUND = (  # file, text, line
     ("include/a.hpp", "enum A {\n None };", 2),
     ("include/a.hpp", "int a;\n\n  /// Of\n  /// units", 3),
     ("include/a.hpp", "// A file\n\n/// Of units", 3),
+    ("include/a.hpp", "int a;  ///< of a unit\nint b;", 1),
+    ("include/a.hpp", "f({a,  // of a\n   b});", 1),
     ("include/a.hpp", "// it waits in\n// vain", 1),
+    ("include/a.hpp", "/// True where it is", 1),
+    ("include/a.hpp", "// it is null\n// where it is", 1),
+    ("include/a.hpp", "int a;\n/// A size, or those\n/// of it", 2),
+    ("include/a.hpp", 'throw Error("waits " + a + " For "\n  "ever");', 1),
     ("test/a.py", "a = 1  # Of units", 1),
     ("test/a.cpp", "// the laws", 1),
 )
@@ -243,10 +271,14 @@ NOT_FOUND = (
     ("a.md", "Homecoming, and the page"),
     ("include/a.hpp", "// the memory page; a `None`"),
     ("a.hpp", "enum A { None };"),
-    ("include/a.hpp", "// A list.\n// Of units; of none\nf(\"Of units in vain\");  // of units"),
-    ("a.hpp", "// Of units"),
+    ("include/a.hpp", "// A list.\n// Of units; of none\nf(\"Of units in vain\");  // units"),
+    ("include/a.hpp", "int a;  // the name\n        // of a unit\nint b;  // of ranks"),
+    ("include/a.hpp", "// It says `those of` and `true where`, or says where; for ever."),
+    ("include/a.hpp", 'f("for", "ever", "for everything");'),
+    ("a.hpp", "// Of units; true where"),
+    ("a.hpp", 'f("for ever");'),
     ("test/a.cpp", "// the house, the flaw"),
-    ("include/a.md", "Of units, in vain"),
+    ("include/a.md", "Of units, in vain, those of, for ever"),
 )
 
 

@@ -2,11 +2,11 @@
 """What a file with the smallest recipe has to compile, counted in its object so that no machine's
 speed matters: functions, and bytes of text without optimisation.
 
-    weight.py FORM OBJECT    exits 1 where a count exceeds its limit
+    weight.py FORM OBJECT    exits 1 if a count exceeds its limit
     weight.py self           the same on objects made here
 
-A limit is what was counted when it was last lowered, and two in a hundred. Where a change needs
-more, raise it in the same commit and say why; where it needs less, lower it.
+A limit is what was counted when it was last lowered, and two in a hundred. If a change needs
+more, raise it in the same commit and say why. If it needs less, lower it.
 """
 import pathlib
 import re

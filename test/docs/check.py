@@ -26,7 +26,8 @@ BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.M | re.S)
 
 
 def plain(text):
-    """Without indentation and empty lines, so that a block may be a part of a function."""
+    """Returns the text without indentation and empty lines, so that a block may be a part of a
+    function."""
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 

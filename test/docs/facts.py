@@ -31,12 +31,13 @@ def pages(revision=None):
 
 
 def blocks(text):
-    """The code blocks of a page, each without the spaces that do not matter."""
+    """Returns the code blocks of a page, each without the spaces that do not matter."""
     return {" ".join(code.split()): code for _, code in FENCE.findall(text)}
 
 
 def numbers(text):
-    """The lines of a page's prose and tables by each number in them of two digits or more."""
+    """Returns the lines of a page's prose and tables by each number in them of two digits or
+    more."""
     found = {}
     for line in FENCE.sub("", text).splitlines():
         for number in NUMBER.findall(re.sub(r"\]\([^)]*\)", "]", line)):

@@ -1,5 +1,5 @@
-"""Compares the final parameters of each Python script of examples/from_pytorch with those of the
-C++ file of the same name.
+"""Compares the final parameters of each Python script of examples/from_pytorch with the parameters
+of the C++ file of the same name.
 
 Usage: from_pytorch.py ROOT TESTS, with a Python that has torch. Runs the executable TESTS, which
 writes the final parameters of its trainings, and each script.

@@ -1,7 +1,7 @@
 """The table of docs/reproducibility.md: whether trainings have the same bits in another process,
 with other threads and with other kernels of LibTorch and of the libraries that it calls.
 
-Usage: same_bits.py PROGRAM: test_docs. Prints the table. Fails where a work has other bits that
+Usage: same_bits.py PROGRAM: test_docs. Prints the table. Fails if a work has other bits that
 must not: in a second run, and what depends on neither threads nor kernels.
 """
 
@@ -29,7 +29,7 @@ CASE = "docs/reproducibility.md: the bits of works*"
 
 
 def bits(change):
-    """The number of each work's bits."""
+    """Returns the number of each work's bits."""
     environment = {**os.environ, **BASE, **change, "IKEBANA_BITS": "1"}
     words = [program, "-tc=" + CASE]
     output = subprocess.run(words, check=True, env=environment, capture_output=True, text=True)

@@ -43,7 +43,7 @@ class SpelledVocabulary:
 
 
 def make(folder):
-    """A model and a file of tokens, as scripts/ write them."""
+    """Makes a model and a file of tokens, as scripts/ write them."""
     (folder / "model").mkdir()
     (folder / "model/config.json").write_text(json.dumps(CONFIG))
     torch.manual_seed(1)
@@ -104,7 +104,8 @@ def check_recipes(model, folder):
 
 
 def check_comparison(words, whole, end):
-    """A resumed training that ends otherwise is found: by its losses, and by its state."""
+    """Tests that a resumed training that ends otherwise is found: by its losses, and by its
+    state."""
     folder, bit = end.parent, end.parent / "another-bit"
     content = bytearray(end.read_bytes())
     content[-1] ^= 1

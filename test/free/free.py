@@ -46,7 +46,7 @@ CASES = {
 
 
 class Figures(NamedTuple):
-    """Of a case in one of the programs."""
+    """The figures of a case in one of the programs."""
     loss: str
     allocations: int
     operators: list
@@ -57,7 +57,7 @@ class Program:
     """It runs a row per case, one after the other: under valgrind LibTorch takes 6 s to start."""
 
     def __init__(self, rows, folder, programs, heap):
-        """`rows`: the contestant, the row and the folder of its data, for each case."""
+        """`rows` has the contestant, the row and the folder of its data, for each case."""
         words, self.count = [], len(rows)
         for row in rows:
             program, *options = (str(word) for word in command(*row, programs))
@@ -77,11 +77,11 @@ class Program:
         return [lines[i:i + each] for i in range(0, len(lines), each)]
 
     def instructions(self):
-        """Of eight steps of each row, after two that warm up memory and caches. From the third
-        step on all have the same count up to some 100 instructions; eight also contain what a step
-        does every second, fourth or eighth time. MKL must not use fused multiply-adds, which
-        valgrind computes in software and which took half of its time; on processors that are not
-        Intel's, MKL may ignore the setting."""
+        """Counts the instructions of eight steps of each row, after two that warm up memory and
+        caches. From the third step on all have the same count up to some 100 instructions. Eight
+        also contain what a step does every second, fourth or eighth time. MKL must not use fused
+        multiply-adds, which valgrind computes in software and which took half of its time; on
+        processors that are not Intel's, MKL may ignore the setting."""
         self.ask("run 2\nrun 8\n", "count 1\n", [
             "valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
             "--toggle-collect=timed_steps", "--dump-after=timed_steps",
@@ -130,7 +130,8 @@ def show(name, mine, hand):
 
 
 def figures_of_both(cases, folder, programs, heap):
-    """For each case the figures of ikebana and of its opponent. Both programs run at once."""
+    """Returns for each case the figures of ikebana and of its opponent. Both programs run at
+    once."""
     data = []
     for name, case in cases.items():
         data.append(folder / name)

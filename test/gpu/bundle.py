@@ -4,7 +4,7 @@ no network, no Boost and no doctest: in namespaces of its own, over which empty 
 
 Usage: bundle.py --root R --folder F --parity PROGRAM --libtorch L --cxx C --cmake C --generator G
 
-Exits with 77 where the system permits no namespaces.
+Exits with 77 if the system permits no namespaces.
 """
 
 import argparse
@@ -86,7 +86,8 @@ case "$2" in *find_spec*) echo {shlex.quote(given.libtorch)} ;;
 
 
 def bundle(given, folder):
-    """By the script, from what is installed. It refuses a folder that it did not make."""
+    """Makes a bundle by the script, from what is installed. It refuses a folder that it did not
+    make."""
     make = given.root / "scripts/gpu-bundle"
     env = {**os.environ, "CXX": given.cxx}
     (folder / "mine").mkdir()
@@ -122,7 +123,7 @@ def refuses(bare, tree, configure):
 
 
 def copied(root, tree):
-    """The source tree, without a LibTorch in .venv."""
+    """Copies the source tree, without a LibTorch in .venv."""
     for name in FOLDERS:
         shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:

@@ -17,7 +17,7 @@ NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 
 
 def imported(name):
-    """The module, or exits."""
+    """Returns the module, or exits."""
     try:
         return __import__(name)
     except ImportError as error:
@@ -58,7 +58,7 @@ def why_unavailable(torch):
 
 
 def cuda(torch):
-    """The device in words, or exits."""
+    """Returns the device in words, or exits."""
     if not torch.version.cuda:
         sys.exit(f"torch {torch.__version__} of {sys.executable} was built without CUDA: install "
                  "torch==2.11.0 from PyPI, or let IKEBANA_PYTHON name another Python")
@@ -117,7 +117,7 @@ SENTENCES = {
 
 
 def asked(folder, given):
-    """This program's answer where torch and the driver are as `given`."""
+    """Returns this program's answer if torch and the driver are as `given`."""
     library = folder / "libcuda.so"
     modules = {"numpy": "", "safetensors": "", "torch": TORCH.format(**given)}
     for name in modules.keys() - {given.get("without")}:

@@ -159,7 +159,7 @@ class Run:
 
 
 def summary(results, say=print):
-    """The totals, and the names that are not among the passed. Returns the exit status."""
+    """Prints the totals, and the names that are not among the passed. Returns the exit status."""
     of = {end: [result for result in results if result.end == end] for end in ENDS}
     say(f"\nThe slowest of {len(results)} cases, of {sum(r.seconds for r in results):.0f} s:")
     for result in sorted(results, key=lambda result: -result.seconds)[:SLOWEST]:

@@ -17,7 +17,7 @@ numbers = itertools.count()
 
 
 def fake_libtorch(folder, major=2, minor=11):
-    """A folder with the files by which LibTorch is recognized."""
+    """Makes a folder with the files by which LibTorch is recognized."""
     (folder / "share/cmake/Torch").mkdir(parents=True)
     (folder / "lib").mkdir()
     (folder / "lib/libtorch_cpu.so").touch()
@@ -131,7 +131,7 @@ def torch_target(place):
 
 
 def again(place):
-    """A LibTorch that is named after a first try is found, in the same build folder."""
+    """Tests that a LibTorch that is named after a first try is found, in the same build folder."""
     project = place.folder / "again"
     place.copy_tree(project / "ikebana")
     for command in ways.values():

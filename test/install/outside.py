@@ -86,7 +86,8 @@ def as_zip(place):
 
 
 def fastest(place):
-    """clang++ where there is one: it takes two thirds of g++'s time, and g++ has `subdirectory`."""
+    """Returns clang++ if it exists. It takes two thirds of g++'s time, and `subdirectory` tests
+    g++."""
     return shutil.which("clang++") or place.cxx
 
 
@@ -100,7 +101,7 @@ def package(place):
 
 
 def by_pkg_config(place):
-    """The flags of ikebana.pc are those of a program."""
+    """Tests that the flags of ikebana.pc suffice for a program."""
     found = place.environment(PKG_CONFIG_PATH=str(place.prefix / "share/pkgconfig"))
     asked = ("pkg-config", f"--define-variable=libtorch={place.libtorch}", "ikebana")
     expect(place.run(*asked, "--modversion", env=found).strip() == place.version(), "other version")
@@ -121,8 +122,8 @@ def target(place):
 
 
 def conan(place):
-    """Created without LibTorch or a network; test_package names what is missing. With the library,
-    which is compiled for a LibTorch, it trains."""
+    """The package is created without LibTorch or a network, and test_package names what is missing.
+    With the library, which is compiled for a LibTorch, it trains."""
     expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
     tree = place.folder / "tree"
     place.copy_tree(tree)

@@ -1,4 +1,4 @@
-"""Shared by the tests of outside projects: a folder for each, a bare environment, commands."""
+"""The tests of outside projects share a folder for each, a bare environment, and commands."""
 
 import argparse
 import os
@@ -37,7 +37,7 @@ class Place:
         return ".".join(re.findall(r"define IKEBANA_VERSION_\w+ (\d+)", header))
 
     def fake_python(self, name, script):
-        """A folder for PATH whose python3 runs `script`."""
+        """Makes a folder for PATH whose python3 runs `script`."""
         folder = self.folder / name
         folder.mkdir(parents=True)
         (folder / "python3").write_text(f"#!/bin/sh\n{script}\n")

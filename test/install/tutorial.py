@@ -1,11 +1,11 @@
 """Goes through docs/tutorial.md as its reader does, in an empty folder outside the tree.
 
-Each block is used in the order of the page. A block after a line that ends in "`name`:" is written
-to that file, or added to it where the line begins with "Add"; at the end the files are those of
-examples/tutorial. Blocks of commands are run, except for what installs packages. What they print
-is compared with the block that follows: words are the same, numbers are close. To save time
-compilers do not optimise and take five of the library's sources as one, and programs of the page's
-middle are those that the build has made of the same files.
+Each block is used in the order of the page. A block after a line that ends in "`name`:" is
+written to that file, or added to it if the line begins with "Add". At the end the files are the
+files of examples/tutorial. Blocks of commands are run, except for what installs packages. What
+they print is compared with the block that follows: words are the same, numbers are close. To
+save time compilers do not optimise and take five of the library's sources as one, and programs
+of the page's middle are the ones that the build has made of the same files.
 
 Usage: tutorial.py walk --programs FOLDER --root ... (see place.py)
 """
@@ -125,7 +125,7 @@ class Reader:
 
 
 def compare(expected, real):
-    """Line by line, where `...` stands for any lines."""
+    """Compares line by line. `...` stands for any lines."""
     lines = real.splitlines()
     for part in re.split(r"^\s*\.\.\.\s*$", expected, flags=re.M):
         part = part.strip("\n").splitlines()
@@ -154,7 +154,7 @@ def walk(place):
     reader = Reader(place, place.programs)
     page = (place.root / "docs/tutorial.md").read_text()
     page = page[: page.index("\n## Mistakes")]
-    commands = len(blocks(page[: page.index("\n## Conan")]))  # outside_conan runs those that follow
+    commands = len(blocks(page[: page.index("\n## Conan")]))  # outside_conan runs the others
     output, outputs = None, 0
     for i, (before, language, body) in enumerate(blocks(page)):
         name = NAMED.search(before)
@@ -174,7 +174,7 @@ def walk(place):
 
 
 def mistakes(place, reader):
-    """Errors of a running program are those that the page shows."""
+    """Tests that errors of a running program are the errors that the page shows."""
     section = (place.root / "docs/tutorial.md").read_text().split("\n## Mistakes")[1]
     real = place.run(reader.programs / "mistakes", "states", env=reader.env, cwd=place.folder)
     real = " ".join(real.split())

@@ -9,7 +9,7 @@ import sys
 import covering
 
 ADAMW = "AdamW{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}}"
-# As in recipes.py.
+# The axes are as in recipes.py.
 AXES = {
     "shard": ["DDP", "ZeRO1", "ZeRO2", "FSDP", "HSDP<2>"],
     "model": ["Counted", "Late"],
@@ -34,7 +34,7 @@ AXES = {
 
 
 def is_legal(word):
-    """An update of slices that needs those of other ranks uses no windows."""
+    """Returns false if an update in windows would need the slices of other ranks."""
     needs_others = word.get("optimizer", "").startswith(("Muon", "Adafactor", "AdamW8bit"))
     cuts = word.get("shard", "DDP") != "DDP"
     return not (needs_others and cuts and word.get("offload") == "files")

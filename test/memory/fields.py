@@ -1,6 +1,6 @@
 """The fields of a snapshot of memory in PyTorch's format, and their types.
 
-    fields.py cuda    exits 1 where Python's own snapshot of a GPU has others
+    fields.py cuda    exits 1 if Python's own snapshot of a GPU has others
 """
 
 import sys
@@ -43,7 +43,7 @@ def shapes(snapshot):
 
 def lacking(what, value, fields):
     """A dictionary of Python's that lacks a field of these, or has it with another type. An entry
-    has frames only where they were recorded."""
+    has frames only if they were recorded."""
     types = {name: type(value[name]) if name in value else None for name in fields}
     if types != fields:
         yield f"{what} of Python's has {types}, and not {fields}"

@@ -37,7 +37,7 @@ def read_by_viz():
 
 
 def sums(snapshot, expected):
-    """The bytes are those of the counters."""
+    """Checks that the bytes are the bytes of the counters."""
     blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
     in_use = sum(block["requested_size"] for block in blocks)
     if in_use != expected["in_use"]:
@@ -71,7 +71,7 @@ def sums(snapshot, expected):
 def of_viz(snapshot, expected):
     """What the functions of _memory_viz.py say."""
     known = {*SNAPSHOT, *SEGMENT, *BLOCK, *ENTRY, *OOM, *FRAME}
-    legacy = {"history", "real_size"}  # read where the other fields are missing
+    legacy = {"history", "real_size"}  # it is read if the other fields are missing
     if missing := set(read_by_viz()) - known - legacy:
         yield f"_memory_viz reads {missing}"
     lines = viz.memory(snapshot, format_flamegraph=str).splitlines()
@@ -92,7 +92,7 @@ def of_viz(snapshot, expected):
 
 
 def commands(file, snapshot, expected):
-    """`python -m torch.cuda._memory_viz stats` and `trace`."""
+    """Runs `python -m torch.cuda._memory_viz stats` and `trace`."""
     def run(action):
         done = subprocess.run([sys.executable, "-W", "ignore", "-m", "torch.cuda._memory_viz",
                                action, str(file)], capture_output=True, text=True)
@@ -155,7 +155,7 @@ def run(tests):
 
 
 def made():
-    """A snapshot of one block, and what is to be found in it."""
+    """Returns a snapshot of one block, and what is to be found in it."""
     frames = [{"name": "activation of block0", "filename": "kind", "line": 0}]
     entry = {"action": "alloc", "addr": 8, "size": 4, "stream": 0, "time_us": 1,
              "compile_context": "N/A", "user_metadata": "", "frames": frames}

@@ -22,7 +22,8 @@ def results_of(file):
 
 
 def batches_of(file):
-    """For each step its microbatches, each its fields by name: input and target, for most."""
+    """Returns for each step its microbatches, and each microbatch's fields by name: input and
+    target, for most."""
     steps = {}
     for name, x in part(file, "batch.").items():
         step, index, field = name.split(".")
@@ -40,7 +41,8 @@ def same_bits(mine, theirs):
 
 
 def relative(mine, theirs):
-    """The largest difference, relative to the largest of `theirs`; infinite where one is NaN."""
+    """Returns the largest difference, relative to the largest of `theirs`. It is infinite if one
+    is NaN."""
     if torch.equal(mine, theirs):
         return 0.0
     apart = (mine - theirs).abs().max() / theirs.abs().max()
@@ -50,7 +52,7 @@ def relative(mine, theirs):
 class Row:
     """The file of a row, from C++: what Python needs, and the results that it must reach.
 
-    With `loose`, the bounds are those for a device, where hardly any bits must be the same.
+    With `loose`, the bounds are for a device, on which hardly any bits must be the same.
     """
 
     def __init__(self, path, loose=False):
@@ -66,7 +68,7 @@ class Row:
         return json.loads(self.meta["net"]), json.loads(self.meta["recipe"])
 
     def twin(self, where=place.CPU, rate=1.0):
-        """The results of Python, with `rate` times the recipe's learning rates."""
+        """Returns the results of Python, with `rate` times the recipe's learning rates."""
         same = "" if where.double else self.meta["twin"]
         one = twin.Twin(*self.recipe(), part(self.file, "initial."), same, rate, where)
         try:
@@ -86,18 +88,18 @@ class Row:
         return ((mine - other).norm() / (mine - first).norm()).item()
 
     def apart(self, theirs):
-        """The differences of losses and of weights."""
+        """Returns the differences of losses and of weights."""
         return relative(self.results["losses"], theirs["losses"]), self.weights_apart(theirs)
 
     def other_bits(self, theirs):
-        """The results that have other bits, but for rates: PyTorch's schedules compute each rate
-        from the last one and sometimes lose a bit of a double."""
+        """Returns the results that have other bits, except rates: PyTorch's schedules compute
+        each rate from the last one and sometimes lose a bit of a double."""
         return [
             n for n, x in self.results.items() if n != "rates" and not same_bits(x, theirs[n])
         ]
 
     def disagreements(self, theirs):
-        """A line for each result in which Python does not agree as the row requires."""
+        """Returns a line for each result in which Python does not agree as the row requires."""
         if odd := theirs.keys() ^ self.results.keys():
             return [f"only one side has {name}" for name in sorted(odd)]
         apart = {"rates": (relative(self.results["rates"], theirs["rates"]), 1e-15)}
@@ -109,7 +111,7 @@ class Row:
         return lines + [f"{n} has other bits" for n in others]
 
     def bounded(self, theirs):
-        """For each result with a bound, the difference and the bound."""
+        """Returns for each result with a bound the difference and the bound."""
         losses, weights, first = self.bounds
         mine, other = self.results["losses"], theirs["losses"]
         apart = {n: (relative(self.results[n], theirs[n]), losses) for n in ("losses", "norms")}

@@ -5,7 +5,7 @@ from torch.optim import swa_utils
 
 
 def average_of(words, model, same):
-    """An average of weights, as AveragedModel keeps it; None where the recipe has none."""
+    """Returns an average of weights, as AveragedModel keeps it, or None if the recipe has none."""
     if fields := words.pop("SWA", None):
         # Otherwise PyTorch takes this function on a GPU, and rounds differently on a CPU.
         named = "get_swa_multi_avg_fn" in same
@@ -28,7 +28,7 @@ def average_of(words, model, same):
     average = swa_utils.AveragedModel(
         model, multi_avg_fn=multi_avg_fn, use_buffers=fields["use_buffers"]
     )
-    average.n_averaged.fill_(int(first))  # where it is 0, the first update copies
+    average.n_averaged.fill_(int(first))  # if it is 0, the first update copies
     average.is_due = lambda step: True
     return average
 

@@ -19,10 +19,10 @@ class Bounds(NamedTuple):
 
     losses: float = 0.0
     weights: float = 0.0
-    first: float = float("inf")  # of the first losses
+    first: float = float("inf")  # the bound of the first losses
 
     def rate(self):
-        """The wrong learning rate that must be told apart, relative to the right one."""
+        """Returns the wrong learning rate that must be told apart, relative to the right one."""
         return 1 + max(1e-4, 3 * self.weights)
 
 
@@ -32,7 +32,7 @@ MUON = Bounds(1e-4, 5e-2)  # its matrix products are in BF16
 # ReLU and batch norm: once a rounding error turns a ReLU on or off, the difference grows with each
 # step. In the first steps that is seldom, and small.
 KINKS = Bounds(5e-2, 0.3, first=1e-5)
-KINKS_IN_HALF = Bounds(0.2, 1.5)  # of AdamW, which moves all weights equally far
+KINKS_IN_HALF = Bounds(0.2, 1.5)  # bounds of AdamW, which moves all weights equally far
 
 
 def on_device(net, recipe):

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-BOUND = 1e-12  # of the loss, and of a gradient over the largest of all parameters
+BOUND = 1e-12  # the bound of the loss, and of a gradient over the largest of all parameters
 
 
 class Parameters(dict):

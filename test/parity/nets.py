@@ -18,7 +18,8 @@ def plain(unit, x):
 
 
 def checkpointed(unit, x, **options):
-    """Not with batch norm: PyTorch's recompute updates its statistics a second time."""
+    """Recomputes, but not with batch norm, because PyTorch's recompute updates its statistics a
+    second time."""
     if any(True for _ in unit.buffers()):
         return unit(x)
     return checkpoint(unit, x, use_reentrant=False, **options)
@@ -44,7 +45,7 @@ class CrossEntropy:
         return F.cross_entropy(logits, target, reduction=reduction, **self.options)
 
     def count(self, target):
-        """Targets that are not masked by `ignore_index`."""
+        """Returns the number of targets that are not masked by `ignore_index`."""
         return (target != self.options["ignore_index"]).sum()
 
 
@@ -90,7 +91,8 @@ class Net(nn.Module):
     objective = CrossEntropy()
 
     def by_unit(self):
-        """Parameters of no unit, then unit by unit: the order in which ikebana sums."""
+        """Returns parameters of no unit, then unit by unit, which is the order in which ikebana
+        sums."""
         return list(self.parameters())
 
     def outputs(self, x, run):

@@ -1,8 +1,8 @@
 """Trains rows of the suite in C++ and in Python and compares losses and final weights.
 
-Usage: parity.py PROGRAM FOLDER [--device D] [--reference R] [WORD]... for all rows, or for those
-whose names begin with a word. Exits 1 with a line for each difference. To show that a row can fail,
-a training in Python with a wrong learning rate is compared as well; it must not agree.
+Usage: parity.py PROGRAM FOLDER [--device D] [--reference R] [WORD]... for all rows, or for rows
+whose names begin with a word. Exits 1 with a line for each difference. To show that a row can
+fail, a training in Python with a wrong learning rate is compared as well; it must not agree.
 """
 
 import argparse
@@ -84,8 +84,8 @@ def lacks_fp8(device):
 
 
 def not_run(given, reports):
-    """The rows that this device cannot train, with the reason."""
-    lstm = "could not create a primitive descriptor for the LSTM"  # of 16 bits, by oneDNN
+    """Returns the rows that this device cannot train, with the reason."""
+    lstm = "could not create a primitive descriptor for the LSTM"  # an LSTM of 16 bits, by oneDNN
     if given.device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return {name: error for name, error in reports.items() if error and lstm in error}
     fp8 = {name for name, error in reports.items() if error and "has no FP8 products" in error}

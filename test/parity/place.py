@@ -15,7 +15,8 @@ class Place:
         self.is_cpu = self.type == "cpu"
 
     def prepare(self):
-        """Kernels that give the same bits in every run, and no TF32. For a whole process."""
+        """Chooses kernels that give the same bits in every run, and no TF32, for a whole
+        process."""
         torch.set_num_threads(1)
         if self.is_cpu:
             return

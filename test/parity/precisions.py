@@ -14,7 +14,7 @@ class Itself:
         self.masters = list(model.parameters())
 
     def bring_home(self):
-        """Called after each backward."""
+        """Is called after each backward."""
 
     def update(self, step):
         step()
@@ -23,11 +23,12 @@ class Itself:
         return state
 
     def close(self):
-        """Called after training."""
+        """Is called after training."""
 
 
 def is_low(name, p):
-    """Whether a parameter is in BF16 by default: matrices, and the biases of recurrent layers."""
+    """Returns whether a parameter is in BF16 by default: matrices, and the biases of recurrent
+    layers."""
     return p.ndim > 1 or name.rsplit(".", 1)[-1].startswith(("bias_ih_l", "bias_hh_l"))
 
 
@@ -74,7 +75,7 @@ def mixed(x):
 
 
 def times(h, factor):
-    """h * factor modulo 2^32, in two halves that INT64 holds."""
+    """Returns h * factor modulo 2^32, in two halves that INT64 holds."""
     return (h * (factor & 0xFFFF) + (((h * (factor >> 16)) & 0xFFFF) << 16)) & U32
 
 

@@ -35,8 +35,8 @@ def start(command, limit):
 
 
 def train(program, folder, device, words):
-    """For each row None, or the error that it failed with. All in one process where possible, since
-    LibTorch takes longer to start than most rows take."""
+    """Returns for each row None, or the error that it failed with. All run in one process if
+    possible, because LibTorch takes longer to start than most rows take."""
     reports, after, begun = {}, [], time.monotonic()
     for _ in range(STARTS):
         command = [program, str(folder), "--device", device, *after, *words]

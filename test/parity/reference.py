@@ -3,7 +3,7 @@
 Usage: reference.py FOLDER PROGRAM [ROW]...
 
 A training in FP32 on any device must come close to them (`parity.py --reference FOLDER`), and does
-not where C++ and Python have the same fault on it. Each file also has the results of a wrong
+not if C++ and Python have the same fault on it. Each file also has the results of a wrong
 learning rate, to which it must not come as close.
 """
 
@@ -39,7 +39,8 @@ def make(name, source, folder):
 
 
 def drawn_apart(row, file):
-    """A line if C++ draws other weights and batches than those that the reference was made of."""
+    """Returns a line if C++ draws other weights and batches than the ones that the reference was
+    made of."""
     mine, theirs = ({n: x for n, x in f.items() if n.startswith(DRAWN)} for f in (row.file, file))
     if mine.keys() == theirs.keys():
         apart = max(agreement.relative(mine[n].double(), theirs[n].double()) for n in mine)
@@ -56,7 +57,7 @@ def check(row_path, path):
 
 
 def disagreements(row, file):
-    """A line for each result of C++ that is not close to the reference."""
+    """Returns a line for each result of C++ that is not close to the reference."""
     if other := drawn_apart(row, file):
         return other
     lines = row.disagreements(agreement.results_of(file))

@@ -6,7 +6,7 @@ from torch.optim import lr_scheduler
 
 
 def warmup_stable_decay(optimizer, stable_steps, decay_steps, decay, eta_min):
-    """After the warm-up, as in the papers; PyTorch has no such schedule."""
+    """Defines the schedules after the warm-up, as in the papers. PyTorch has no such schedule."""
     forms = {
         "linear": lambda u: 1 - u,
         "1-sqrt": lambda u: 1 - math.sqrt(u),
@@ -26,7 +26,7 @@ def lambda_of_values(optimizer, lr_lambda):
 
 
 def one_cycle(optimizer, max_lr, total_steps, epochs, steps_per_epoch, **fields):
-    """Where max_lr is left out, the lr of each group is its maximum."""
+    """If max_lr is left out, the lr of each group is its maximum."""
     max_lr = max_lr or [group["lr"] for group in optimizer.param_groups]
     steps = total_steps or None, epochs or None, steps_per_epoch or None
     return lr_scheduler.OneCycleLR(optimizer, max_lr, *steps, **fields)

@@ -1,7 +1,7 @@
 """Checks of what a GPU needs, on the CPU. Usage: suite_device.py PROGRAM
 
-calls: of calls in other processes, those that crash or throw fail alone. rows: so do rows of C++
-that crash or throw, and a row that is far from its reference. references: one of other weights is
+calls: only the calls in other processes that crash or throw fail. rows: so do rows of C++ that
+crash or throw, and a row that is far from its reference. references: one of other weights is
 refused. missing: a device that is not there is an error that names it.
 """
 

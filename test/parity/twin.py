@@ -1,7 +1,7 @@
 """Trains in Python what a row of the suite trained in C++: same weights, batches and recipe.
 
 Each policy of a recipe is written as a PyTorch user would. `same` names what is done as ikebana
-does it instead, where Python has another way.
+does it instead, if Python has another way.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ import products  # noqa: E402
 def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite, is_last):
     """The factor is the fused update's `grad_scale`, which divides without a pass of its own.
 
-    Where the gradients are clamped after it, they are divided before.
+    If the gradients are clamped after it, they are divided before.
     """
     gradients = [p.grad for p in parameters]
     norm = torch.nn.utils.get_total_norm(gradients, error_if_nonfinite=error_if_nonfinite)
@@ -58,7 +58,7 @@ class Twin:
     """A model in training.
 
     `net` and `words` are names with their fields, as in a row's file; `same` is what is done as
-    ikebana does it; the learning rates are `rate` times those of the recipe. `close` undoes what is
+    ikebana does it; the learning rates are `rate` times the recipe's. `close` undoes what is
     done otherwise than in Python.
     """
 
@@ -127,7 +127,7 @@ class Twin:
         return torch.autocast(self.where.type, self.number)
 
     def clip_gradients(self):
-        """In the order of the recipe. Returns the norm, if one is computed."""
+        """Clips in the order of the recipe. Returns the norm, if one is computed."""
         norm = None
         by_division = "clipping by division" in self.same
         if not by_division:
@@ -144,9 +144,9 @@ class Twin:
         return norm
 
     def step(self, parts):
-        """One update from a list of microbatches, or from one batch that the recipe cuts.
+        """Makes one update from a list of microbatches, or from one batch that the recipe cuts.
 
-        Returns the loss, the norm where there is clipping, and whether the update was skipped.
+        Returns the loss, the norm if there is clipping, and whether the update was skipped.
         """
         if self.microbatches > 1:
             parts = list(zip(*(torch.tensor_split(x, self.microbatches) for x in parts[0])))
@@ -185,7 +185,8 @@ class Twin:
         return self.model.loss_sum(part, self.run)[0]
 
     def train(self, batches):
-        """The same results as in the row's file: a number per step, and the final weights."""
+        """Returns the same results as in the row's file: a number per step, and the final
+        weights."""
         with products.InFP32() if self.in_fp32 else contextlib.nullcontext():
             return self.train_natively(batches)
 

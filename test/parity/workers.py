@@ -1,5 +1,5 @@
-"""Calls a function for each of many names, in other processes. Where a call crashes, hangs or
-throws, only that call fails: the next one is made in a new process, since an error may leave CUDA
+"""Calls a function for each of many names, in other processes. If a call crashes, hangs or throws,
+only that call fails. The next one is made in a new process, because an error may leave CUDA
 unusable.
 """
 
@@ -37,7 +37,7 @@ class Worker:
         return self.end.poll() or time.monotonic() - self.since > LIMIT
 
     def answer(self):
-        """The result and None, or None and the error."""
+        """Returns the result and None, or None and the error."""
         if not self.end.poll():
             self.process.kill()
             return None, f"took more than {LIMIT} s"

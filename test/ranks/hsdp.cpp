@@ -79,7 +79,7 @@ TEST_CASE("hsdp: gradients that only some ranks have are those of all copies") {
   adds_what_there_is<1>(3);
 }
 
-/// Returns the results of a training on these pieces of a batch, of which each rank has some.
+/// Checks a training on these pieces of a batch, of which each rank has some.
 template <std::int64_t N>
 void trains_pieces(const std::vector<std::vector<std::int64_t>>& rows, bool waits_for_all) {
   CAPTURE(N);

@@ -58,7 +58,7 @@ class Training:
                                         start_new_session=True)
 
     def ranks(self):
-        """The processes of the present ranks."""
+        """Returns the processes of the present ranks."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:

@@ -1,5 +1,5 @@
 """Runs a program that trains on any number of ranks in each way that starts ranks, and compares the
-losses that it prints with those of one rank.
+losses that it prints with the losses of one rank.
 
 Usage: ways.py PROGRAM, by a Python that has torch; or ways.py self.
 """
@@ -27,7 +27,7 @@ def torchrun(ranks):
 
 
 def ways(program):
-    """The name of each way, how many ranks it starts, its command and its environment."""
+    """Yields the name of each way, how many ranks it starts, its command and its environment."""
     yield "one rank", 1, [program], environment(RANK="0", WORLD_SIZE="1")
     yield "launch", 2, [program], environment()
     yield "torchrun", 2, [*torchrun(2), program], environment()
@@ -35,7 +35,7 @@ def ways(program):
 
 
 def losses(output, ranks):
-    """The losses that rank 0 printed, after a line that says how many ranks there are. Fails where
+    """The losses that rank 0 printed, after a line that says how many ranks there are. Fails if
     another rank printed as well."""
     heads = re.findall(r"^world size (\d+)$", output, re.M)
     if heads != [str(ranks)]:
@@ -44,7 +44,7 @@ def losses(output, ranks):
 
 
 def differences(first, other):
-    """Lines on what is not the same: numbers that differ by more than 1e-4 of the first."""
+    """Returns lines on what is not the same: numbers that differ by more than 1e-4 of the first."""
     if len(first) < LEAST or len(first) != len(other):
         return [f"{len(first)} and {len(other)} losses, and there should be at least {LEAST}"]
     pairs = enumerate(zip(first, other))

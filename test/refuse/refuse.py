@@ -12,11 +12,11 @@ former_names.table, whose counterparts are compiled with the others. All are one
 that a compiler parses LibTorch once; each diagnostic is then checked with the program that it
 points into.
 FOLDER holds the compiler's `flags`; TORCH is a header that the build has precompiled for this
-compiler, and is left out where it does not exist.
+compiler, and is left out if it does not exist.
 
 The expected words are in backticks in a program's leading comment: the refusal with the types at
 fault, what its sentence says was written, then parts of its message. Namespace ikebana is left out.
-Where the error is the compiler's own, the comment begins with "The compiler:", and all are of its
+If the error is the compiler's own, the comment begins with "The compiler:", and all are of its
 message.
 """
 import contextlib
@@ -29,7 +29,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-MOST_LINES = 15  # of diagnostics before the first that points into the user's file
+MOST_LINES = 15  # the most lines of diagnostics before the first that points into the user's file
 SKIPPED = 77
 CHAIN = re.compile(r"In file included from|\s+from ")
 DYNAMIC = "-9223372036854775808"  # stands for a count that comes as a value
@@ -37,8 +37,8 @@ FIT = re.compile(r"\((?:ikebana::)?FitCount\)(\d*)")  # how compilers write Fit<
 
 
 def compile_all(compiler, folder, torch, name, programs, *arguments):
-    """The compiler's exit status and its diagnostics. `main` becomes the program's name; all other
-    names in the programs differ already."""
+    """Returns the compiler's exit status and its diagnostics. `main` becomes the program's name.
+    All other names in the programs differ already."""
     unit = folder / f"{name}.cpp"
     unit.write_text(f'#include "{HERE / "net.hpp"}"\n' + "".join(
         f'#define main {p.stem}\n#include "{p}"\n#undef main\n' for p in programs))
@@ -65,8 +65,9 @@ def programs_in(table, folder):
 
 
 def diagnostics(output):
-    """The output in parts of one error or warning each, with its context and notes. g++ writes the
-    context first; either may write the chain of includes before a context, an error or a note."""
+    """Splits the output into parts of one error or warning each, with its context and notes. g++
+    writes the context first. Either compiler may write the chain of includes before a context,
+    an error or a note."""
     parts, chain = [[]], []
     for line in output.splitlines():
         if CHAIN.match(line):

@@ -9,7 +9,7 @@
 PROGRAM (program.cpp) prints a sample after each thread. The first quarter of the samples is
 warm-up: caches fill. A series is flat if over the rest both of these are at most its limit:
 
-    slope * steps, where the slope is the median of those between all pairs of samples (Theil-Sen:
+    slope * steps, with the median of the slopes between all pairs of samples (Theil-Sen:
     one sample in which a thread had not ended yet does not matter, as it does to least squares)
     median of the last third of the samples - median of the first
 
@@ -48,7 +48,7 @@ def rises(samples):
 
 
 def leaking(samples):
-    """The names of the series that are not flat."""
+    """Returns the names of the series that are not flat."""
     return [name for name, *found in rises(samples) if max(found) > LIMITS[name]]
 
 
@@ -96,7 +96,7 @@ def self_test():
     chance = random.Random(1)
 
     def series(leaks, steps, count=100):
-        """A heap with noise, resident memory in jumps that end, and leaks per step."""
+        """Yields a heap with noise, resident memory in jumps that end, and leaks per step."""
         for i in range(1, count + 1):
             step = i * steps // count
             heap = 5_000_000 + chance.randrange(300) + leaks.get("heap bytes", 0) * step

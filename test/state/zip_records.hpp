@@ -23,8 +23,7 @@ inline std::string u64(std::size_t n) { return little_endian(static_cast<std::ui
 struct Fields {
   std::string signature, name, extra, comment;
   std::size_t flags = 0x800, method = 0, crc = 0, packed = 0, size = 0, disk = 0, offset = 0;
-  std::optional<std::size_t> name_bytes, extra_bytes;  // the lengths, if they are not those of the
-                                                       // texts
+  std::optional<std::size_t> name_bytes, extra_bytes;  // if they differ from the texts
 
   std::string common() const {
     return u16(flags) + u16(method) + u32(0) + u32(crc) + u32(packed) + u32(size) +

@@ -72,7 +72,7 @@ void replace_weights(Core& core, F&& f) {
   if (keeps_old_average<std::decay_t<decltype(average)>>)
     throw BadModel("load_weights: the mechanism of the recipe's `" +
                    type_name<std::decay_t<decltype(average.values)>>() +
-                   "` has no `void restart() noexcept`, which starts the average anew: "
+                   "` has no `void restart() noexcept`, which starts the average again: "
                    "evaluation would use the former weights. Write one; empty, if it keeps none.");
   with_full_weights(core, f);
   average.restart();

@@ -31,8 +31,8 @@ void check_rule(const Options& options, const Rule& rule, const std::string& opt
                 const std::string& type) {
   if (!options.validate)
     throw BadValue("fit: " + option +
-                   " chooses by validation, and there is none. Give validate, or leave " + option +
-                   " out.");
+                   " chooses by validation, and there is no validation. Give validate, or leave " +
+                   option + " out.");
   if (rule.metric.empty()) return;
   const std::string names = "fit: " + option + " names the metric `" + rule.metric + "`, ";
   if (!rule.mode)

@@ -39,7 +39,7 @@ def large_models():
                           ("llama-70b", (80, 8192, 64, 8, 28672, 32000))):
         one = estimated("--preset", preset)
         assert one["elements"] == llama(*shape), (one["elements"], llama(*shape))
-        counts = of_training(one) - 16 * one["elements"]  # of steps, a few bytes
+        counts = of_training(one) - 16 * one["elements"]  # counts of steps, a few bytes
         assert 0 <= counts < 1024 and one["ranks"] == 1, counts
         of_eight = estimated("--preset", preset, "--ranks", "8")
         assert of_eight["ranks"] == 8 and of_eight["elements"] == one["elements"]
@@ -62,7 +62,8 @@ def shapes():
     assert len(blocks) == 5 and len({u["parameters"] for u in blocks}) == 1
     assert [u["activations"] for u in blocks[1:]] == [3 * 80 * 512 * 4] * 4, blocks
     gpt2 = estimated("--preset", "gpt2")
-    assert gpt2["elements"] == 124_439_808, gpt2["elements"]  # of GPT-2, whose head is tied
+    assert gpt2["elements"] == 124_439_808, gpt2["elements"]  # the number of GPT-2, whose head is
+                                                              # tied
     rows = dict(csv.reader(io.StringIO(run("--preset", "gpt2", "--csv"))))
     assert rows.pop("kind") == "bytes"
     assert {kind: int(n) for kind, n in rows.items()} == {kind: gpt2[kind] for kind in rows}

@@ -39,7 +39,7 @@ struct Moved {
 
   const OffloadTraffic& last() const { return traffic.back().value(); }
 };
-/// Returns what a trainer of any recipe holds at its end: losses, weights, buffers, the next random
+/// Adds what a trainer of any recipe holds at its end: losses, weights, buffers, the next random
 /// numbers.
 template <class T>
 void add_end(T& trainer, Trace& trace) {

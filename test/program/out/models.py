@@ -17,12 +17,12 @@ from safetensors.torch import load_file
 # Functions of ikebana become LibTorch's, which round otherwise: RMSNorm.
 BOUNDS = {"llama": 1e-6}
 MODELS = ["gpt", "llama", "lstm", "resnet", "unet", "vit", "mixer", "dlrm"]
-# A unit of each model, of whose modules the program knows.
+# These are a unit of each model, of whose modules the program knows.
 UNITS = {"gpt": "block1.up", "llama": "model.layers.1.mlp.up_proj", "resnet": "layer2_0.conv1"}
 
 
 def distance(result, expected):
-    """The largest difference over the largest value; 0 only for equal bits."""
+    """Returns the largest difference over the largest value. It is 0 only for equal bits."""
     assert result.shape == expected.shape and result.dtype == expected.dtype
     if torch.equal(result, expected):
         return 0
@@ -30,7 +30,7 @@ def distance(result, expected):
 
 
 def cases(folder, name):
-    """Inputs and output at the example's sizes, and at others that were never recorded."""
+    """Yields inputs and output at the example's sizes, and at others that were never recorded."""
     for file in (f"{name}.safetensors", f"{name}.other.safetensors"):
         tensors = load_file(folder / file)
         output = tensors.pop("output")

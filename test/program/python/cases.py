@@ -147,7 +147,7 @@ CASES = {
 
 
 def inputs_of(case, batch):
-    """The arguments of forward: `features.left` is the entry left of the dict features."""
+    """Returns the arguments of forward: `features.left` is the entry left of the dict features."""
     given = {}
     for name, x in batch.items():
         if name == "target":

@@ -1,13 +1,11 @@
 """Exports each model with both graphs, trains it in Python, and writes what C++ must reach.
 
-Usage: reference.py FOLDER [--long] [--transformers [--pretrained FOLDER]] [NAME]...
-For each case of cases.py, by default those that are not long, or of transformers_cases.py, it
-writes
-    FOLDER/NAME.pt2          the graphs "train" and "eval", with the weights of the beginning
-    FOLDER/NAME.safetensors  the batches, the loss of each step, the weights and buffers of the end,
-                             and the loss of held-out batches before and after; the same
-                             training under autocast in BF16
-and for those of SINGLE also FOLDER/NAME.train.pt2 and NAME.eval.pt2, which hold one graph.
+Usage: reference.py FOLDER [--long] [--transformers [--pretrained FOLDER]] [NAME]... For each
+case of cases.py, by default cases that are not long, or of transformers_cases.py, it writes
+FOLDER/NAME.pt2 the graphs "train" and "eval", with the weights of the beginning
+FOLDER/NAME.safetensors the batches, the loss of each step, the weights and buffers of the end,
+and the loss of held-out batches before and after; the same training under autocast in BF16 and
+for cases of SINGLE also FOLDER/NAME.train.pt2 and NAME.eval.pt2, which hold one graph.
 """
 
 import argparse
@@ -31,12 +29,12 @@ HELD_OUT = 3
 SEED = {"model": 3, "batches": 5, "training": 11, "evaluation": 13}
 SINGLE = ("vit", "normed", "lstm")
 LEARNING_RATE = 1e-3
-EAGER = 1e-5  # of a loss
+EAGER = 1e-5  # the bound of a loss
 BF16 = functools.partial(torch.autocast, "cpu", torch.bfloat16)
 
 
 def evaluated(case, model, batches):
-    """The loss of all batches in evaluation mode."""
+    """Returns the loss of all batches in evaluation mode."""
     training = model.training
     model.eval()
     torch.manual_seed(SEED["evaluation"])

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch.export.pt2_archive._package import load_pt2
 
-BOUND = 1e-6  # of the loss: a graph that was exported in Python gives its bits there
+BOUND = 1e-6  # the bound of the loss: a graph that was exported in Python gives its bits there
 
 
 def batches_of(case, file):

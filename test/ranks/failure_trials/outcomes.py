@@ -35,7 +35,8 @@ class Lines:
 
 
 def check_error(error, trial, rank, seconds, was_made):
-    """The error of another rank names the victim, the step, and what was due; in time."""
+    """Checks that the error of another rank names the victim, the step, and what was due, in
+    time."""
     _, bound = KINDS[trial.kind]
     if seconds > bound:
         raise Wrong(f"rank {rank} ended after {seconds:.2f} s: {error[2]}")

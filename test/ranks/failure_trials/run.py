@@ -31,7 +31,8 @@ GATHERING = ("FSDP", "HSDP")
 
 
 def free_port():
-    """Not one of those that connections of other trials are given."""
+    """Returns a free port that is not among the ports that connections of other trials are
+    given."""
     while True:
         port = random.SystemRandom().randrange(10_000, 32_000)
         with socket.socket() as one:
@@ -108,7 +109,7 @@ def perform(trial, expected):
 
 
 def plain(program, size):
-    """The hash of the weights, and the calls of hooks, of a training without harm."""
+    """Returns the hash of the weights, and the calls of hooks, of a training without harm."""
     with tempfile.TemporaryDirectory(prefix="ikebana_trial_") as folder:
         ranks = Trial(program, "none", "FSDP", size, -1, -1, 0).run(folder)
         ends = {lines.end() for lines in ranks}
@@ -118,7 +119,7 @@ def plain(program, size):
 
 
 def stops_of_save(program, policy, size, victim):
-    """How many stops a rank's save has: before and after each of its system calls."""
+    """Returns how many stops a rank's save has: before and after each of its system calls."""
     with tempfile.TemporaryDirectory(prefix="ikebana_trial_") as folder:
         ranks = Trial(program, "call", policy, size, victim, -1, 0).run(folder)
         stops = ranks[victim].first("stops")

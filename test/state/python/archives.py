@@ -1,8 +1,8 @@
 """Zip archives and JSON go from C++ to Python and back.
 
 Usage: archives.py PROGRAM, by a Python that has torch. Archives of the library are opened by
-zipfile, by PyTorch's reader and by torch.export.load; those of torch.export.save, torch.save and
-zipfile are read by the library, also damaged ones.
+zipfile, by PyTorch's reader and by torch.export.load; archives of torch.export.save, torch.save
+and zipfile are read by the library, also damaged ones.
 """
 
 import json

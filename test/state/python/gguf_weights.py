@@ -71,7 +71,8 @@ def made(config):
 
 
 class File:
-    """A GGUF file of a model; `tensors` are those that it holds, in float32, by Python's names."""
+    """A GGUF file of a model. `tensors` are the ones that it holds, in float32, by Python's
+    names."""
 
     def __init__(self, path, model, config, stored=STORED, architecture="llama", extra=(),
                  tensors=(), **changes):
@@ -131,7 +132,7 @@ class File:
 
 
 def check(folder, model, tied):
-    """Names, bits, config.json, and C++'s logits by them."""
+    """Checks names, bits, config.json, and C++'s logits by them."""
     config = CONFIG | {"tie_word_embeddings": tied}
     file = File(folder / "model.gguf", model, config)
     said, error = file.convert(folder / "out")
@@ -160,7 +161,7 @@ def check(folder, model, tied):
 
 
 def scaled(folder, model):
-    """Linear scaling, with a type or without, and Llama 3.1's by its factors."""
+    """Tests linear scaling, with a type or without, and Llama 3.1's by its factors."""
     def scaling(**changes):
         file = File(folder / "scaled.gguf", model, CONFIG, **changes)
         error = file.convert(folder / "scaled")[1]

@@ -65,7 +65,7 @@ class Folder:
         return found["tokens"], found["logits"], done.stdout
 
     def check(self, **options):
-        """C++'s logits are those of this model."""
+        """Checks that C++'s logits are this model's."""
         tokens, found, said = self.logits(**options)
         for norm in (same_norm, own_norm):
             torch.nn.RMSNorm.forward = norm
@@ -158,7 +158,7 @@ def other_shapes(parent):
 
 
 def scaled_rotation(scaling):
-    """llama.rotary with the frequencies of transformers' `rope_parameters`."""
+    """Returns llama.rotary with the frequencies of transformers' `rope_parameters`."""
     def rotary(x, base):
         width = x.size(-1)
         speed = 1.0 / (base ** (torch.arange(0, width, 2).float() / width))
@@ -178,7 +178,7 @@ def scaled_rotation(scaling):
 
 
 def other_configs(parent):
-    """Scaled rotations, and heads without a number of their own for keys."""
+    """Tests scaled rotations, and heads without a number of their own for keys."""
     plain = llama.rotary
     for name, scaling in {
         "linear": {"rope_type": "linear", "factor": 4.0},

@@ -1,7 +1,7 @@
 """scripts/pth_to_safetensors.py: every form of a file of torch.save, to the bit, and every refusal.
 
 Usage: pth_weights.py PROGRAM, by a Python that has torch and safetensors; PROGRAM is
-state_round_trip, which reads what the script wrote and names the script where it is needed.
+state_round_trip, which reads what the script wrote and names the script if it is needed.
 """
 
 import argparse
@@ -173,7 +173,7 @@ def whole(source):
 
 
 def changed_storage(source, change):
-    """An intact archive with a storage of another length."""
+    """Makes an intact archive with a storage of another length."""
     with zipfile.ZipFile(io.BytesIO(whole(source))) as archive, zipfile.ZipFile(source, "w") as new:
         for name in archive.namelist():
             record = archive.read(name)

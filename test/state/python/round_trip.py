@@ -18,7 +18,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-# C++'s names of dtypes, with their numbers there; None: Python's reader does not know the dtype.
+# These are C++'s names of dtypes, with their numbers there. None means that Python's reader does
+# not know the dtype.
 TYPES = {
     "Byte": (0, torch.uint8), "Char": (1, torch.int8), "Short": (2, torch.int16),
     "Int": (3, torch.int32), "Long": (4, torch.int64), "Half": (5, torch.float16),

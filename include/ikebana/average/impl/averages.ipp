@@ -219,7 +219,7 @@ IKEBANA_INLINE void Averages::refuse_recording() const {
   throw BadValue(
       std::string(policy_) +
       ": this step is the first that averages one of the tensors, and it is recorded: each "
-      "replay would begin the average anew. Make an ordinary step first.");
+      "replay would begin the average again. Make an ordinary step first.");
 }
 
 IKEBANA_INLINE bool Averages::fits(std::size_t i) const {

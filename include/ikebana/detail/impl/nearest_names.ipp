@@ -42,7 +42,7 @@ IKEBANA_INLINE std::string quoted_list(const std::vector<std::string>& texts) {
 IKEBANA_INLINE std::string nearest_names(const std::vector<std::string>& patterns,
                                          std::vector<std::string> names) {
   const std::string of = "of " + std::to_string(names.size()) + " names";
-  if (names.empty()) return " (there is none)";
+  if (names.empty()) return " (no names exist)";
   if (patterns.empty()) return " (" + of + ", such as " + quoted_list(names) + ")";
   std::vector<std::size_t> distances;
   for (const auto& name : names) distances.push_back(distance_of(name, patterns));

@@ -7,7 +7,7 @@ namespace ikebana::bridge {
 
 IKEBANA_INLINE std::size_t FakeLedger::allocated(std::size_t bytes, c10::Device device) {
   if (ikebana::detail::is_made_in_file)
-    device = at::kMeta;  // a device of its own, since this is no memory
+    device = at::kMeta;  // a device of its own, because files are not memory
   const std::size_t granule = device.is_cpu() ? 1 : 512;
   blocks_.push_back(
       {&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});

@@ -57,7 +57,7 @@ IKEBANA_INLINE void compare_transports(Connection& connection, c10::Device devic
             "trainer: ranks " + std::to_string(other) + " and " + rank +
             " are threads of one process and train on one device. LibTorch runs all backward "
             "passes of a device in one thread of the process, where one rank would wait for the "
-            "other for ever. Start the ranks as processes, as `launch` does, or call "
+            "other without end. Start the ranks as processes, as `launch` does, or call "
             "c10::AutogradState::get_tls_state().set_multithreading_enabled(false) in the thread "
             "of each rank.");
   }
