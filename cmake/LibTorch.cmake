@@ -162,7 +162,7 @@ function(ikebana_add_libtorch root result)
 endfunction()
 
 function(ikebana_provide_libtorch refusal)
-  foreach(name IN ITEMS root version sentence)  # not those of who includes this
+  foreach(name IN ITEMS root version sentence)  # the names of whoever includes this are kept
     set(${name})
   endforeach()
   if(TARGET torch)

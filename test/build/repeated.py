@@ -30,7 +30,7 @@ PLACES = [
     ("test/install/finding.py", r"find_package\(ikebana ([\d.]+)", MINOR),
     ("test/install/finding.py", r'in \{"([\d.]+)": 0', MINOR),
 ]
-READERS = "CMakeLists.txt", "conanfile.py", "docs/site/conf.py"  # of the header
+READERS = "CMakeLists.txt", "conanfile.py", "docs/site/conf.py"  # they read it from the header
 LONG, CHOICE = "scripts/long", ".github/workflows/long.yml"
 
 

@@ -38,7 +38,7 @@ TORCH_MODULE(Net);
 inline Net made() {
   torch::manual_seed(0);
   Net net;
-  torch::manual_seed(1);  // of the masks that dropout draws
+  torch::manual_seed(1);  // seeds the masks that dropout draws
   return net;
 }
 
