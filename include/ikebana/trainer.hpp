@@ -160,7 +160,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   decltype(auto) with_full_weights(F&& f) {
     return detail::with_full_weights(core(), f);
   }
-  /// With `{.averaged = true}` the weights are those that `evaluate` uses: their average, if the
+  /// With `{.averaged = true}` the weights are the ones that `evaluate` uses: their average, if the
   /// recipe has one. Afterwards the trained weights are restored, to the bit.
   template <class F>
   decltype(auto) with_full_weights(F&& f, const FullWeightOptions& options) {
@@ -277,7 +277,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     }
   }
 
-  // The methods below are those of detail::SavedTrainer.
+  // detail::SavedTrainer calls the methods below.
   StateDict tensors(const StateParts& parts) { return detail::tensors_of(core(), parts, nullptr); }
   RankState rank_state(const StateParts& parts) {
     RankState all;

@@ -183,7 +183,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     return *methods_;
   }
 
-  // The methods below are those of detail::SavedTrainer.
+  // detail::SavedTrainer calls the methods below.
   StateDict tensors(const StateParts& parts) { return methods().saved().tensors(parts); }
   RankState rank_state(const StateParts& parts) { return methods().saved().rank_state(parts); }
   StateRows rows_to_load(StateDict names) {

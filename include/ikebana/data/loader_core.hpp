@@ -208,7 +208,7 @@ class LoaderCore {
   bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
   BatchPosition at_;
-  Reading own_;                                   // of the loop's own thread
+  Reading own_;                                   // what the loop's own thread reads
   std::uint64_t loop_ = 0, last_loop_ = 0;        // the loop that may take batches; the newest loop
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
   // Declared last, so that its threads end first.

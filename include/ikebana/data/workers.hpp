@@ -110,7 +110,7 @@ class Workers {
   using Slot = std::variant<std::monostate, Batch, std::exception_ptr>;
   static constexpr BatchPosition no_position{-1, -1};
   struct State {
-    BatchPosition at = no_position;  // of the batch that the worker is reading; needs the mutex
+    BatchPosition at = no_position;  // the batch that the worker is reading; needs the mutex
     Reading reading;
   };
 

@@ -30,7 +30,7 @@ struct checkpoint {
 };
 /// The dtypes of the computation and of the weights.
 struct precision {
-  using default_policy = Precision<FP32>;  ///< those of the weights
+  using default_policy = Precision<FP32>;  ///< the dtypes of the weights
 };
 /// The number of microbatches that make one update.
 struct accumulate {

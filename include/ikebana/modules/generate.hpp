@@ -42,7 +42,7 @@ at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {}
 struct GenerateOptions {
   std::int64_t max_new_tokens = 20;  ///< for each row, 0 or more
   SamplingOptions sampling{};        ///< for choosing each token
-  /// One more token, before those of `stop_tokens`; removed in version 0.2.
+  /// One more token, before `stop_tokens`; version 0.2 removes it.
   [[deprecated("use stop_tokens")]] std::optional<std::int64_t> stop_token{};
   /// The tokens that end a row, as `eos_token_id` does in Hugging Face's generate. A row that has
   /// ended is padded with the first of them.

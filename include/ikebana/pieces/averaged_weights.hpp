@@ -42,8 +42,8 @@ class AveragedWeights {
     mechanism_.end_step(gradients, report);
   }
   /// Returns what `f()` returns, while the model's parameters have the averages; afterwards, also
-  /// after an exception, they have their former bits. Meanwhile `averages` has those of the
-  /// parameters.
+  /// after an exception, they have their former bits. Meanwhile `averages` has the bits of
+  /// the parameters.
   template <class F>
   decltype(auto) evaluate(F&& f) {
     return mechanism_.around_evaluation(parameters_, std::forward<F>(f));

@@ -53,7 +53,7 @@ class GradScaler {
 
   Mechanism<Precision<FP16>> mechanism_;
   DeferredCheck deferred_;
-  StepGradients gradients_;  // of the present step, from `unscale` to `update`
+  StepGradients gradients_;  // the present step's, from `unscale` to `update`
   bool is_attached_ = false, is_unscaled_ = false;
 };
 

@@ -8,8 +8,8 @@ namespace ikebana::detail {
 Masters masters_of(const torch::nn::Module& module);
 /// The device of the first parameter; the CPU for a module without parameters.
 c10::Device device_of(const torch::nn::Module& module);
-/// Divides the gradients by what they are still to be divided by, and gives `parameters`, from
-/// which they were collected, those of which `gradients` has a coalesced copy.
+/// Divides the gradients by what they are still to be divided by. `parameters`, from which they
+/// were collected, get the coalesced copies that `gradients` has made of sparse ones.
 void finish_gradients(StepGradients& gradients, const Tensors& parameters);
 
 }  // namespace ikebana::detail

@@ -24,8 +24,10 @@ inline constexpr std::string_view models_folder = "models/";
 inline constexpr std::string_view weights_folder = "data/weights/";
 inline constexpr std::string_view constants_folder = "data/constants/";
 inline constexpr std::string_view samples_folder = "data/sample_inputs/";
-inline constexpr std::string_view weight_prefix = "weight_";    // of files of weights
-inline constexpr std::string_view constant_prefix = "tensor_";  // of files of constants
+inline constexpr std::string_view weight_prefix =
+    "weight_";  // begins the names of files of weights
+inline constexpr std::string_view constant_prefix =
+    "tensor_";  // begins the names of files of constants
 
 /// Returns the path of a model's graph in the archive.
 inline std::string graph_path(std::string_view model) {

@@ -51,7 +51,7 @@ class ParameterBuckets {
   LowPrecisionUpdate low_precision_;
   OptimizerState state_;
   std::vector<MasterBucket> buckets_;
-  UpdateCopies copies_;  // of step counts; each bucket has the copies of its tensors
+  UpdateCopies copies_;  // step counts before the update; buckets keep the rest
 
   void begin_buckets(const std::vector<Group>& groups, const Masters& masters,
                      c10::function_ref<bool(std::size_t)> is_updated);
@@ -167,7 +167,7 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
  public:
   using carries_out = Policy;
   static constexpr bool takes_divisor = true;  ///< the update divides, and reads the flag
-  Policy values;                               ///< those of this step
+  Policy values;                               ///< the values of this step
   /// The initial values need the first `used` slots, or all if that is left out.
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots, std::optional<std::size_t> used = {})
       : Buckets(std::move(state_slots), used), values(std::move(v)) {}

@@ -27,8 +27,8 @@ class ParameterUpdate {
   const at::Tensor& parameter() const { return bucket_.parameters[index_]; }
   /// Returns a tensor of the state, in the order of the optimizer's slots.
   const at::Tensor& state(std::size_t slot) const { return bucket_.state[slot][index_]; }
-  double weight_decay() const { return bucket_.numbers.weight_decay; }  ///< of its group
-  double eps() const { return bucket_.numbers.eps; }                    ///< of its group
+  double weight_decay() const { return bucket_.numbers.weight_decay; }  ///< its group's
+  double eps() const { return bucket_.numbers.eps; }                    ///< its group's
   /// The betas of its group in this step: the first one follows the schedule.
   const std::array<double, 2>& betas() const { return bucket_.numbers.betas; }
   /// The momentum of its group in this step.

@@ -1,5 +1,5 @@
 #pragma once
-// Writes the nodes of a program, and those that compute its sizes.
+// Writes the nodes of a program, and the nodes that compute its sizes.
 #include <ikebana/program/export/names.hpp>
 #include <ikebana/state/files/json_writer.hpp>
 #include <map>

@@ -19,8 +19,8 @@ struct SlicedUnit {
   bool is_reduced = false;           // in this microbatch
   Tensors of_microbatch;             // sums of the uses of this microbatch so far
   Tensors local;                     // gradients that are not reduced yet
-  DTypes dtypes;                     // of sums of gradients
-  SliceTransfer sent;                // of sums, which masters have as gradients
+  DTypes dtypes;                     // the dtypes of sums of gradients
+  SliceTransfer sent;                // sends the sums that masters have as gradients
 
   /// Adds the gradients of one use. The uses of one microbatch are added up before the sum is added
   /// to that of earlier microbatches, as autograd does.

@@ -24,7 +24,7 @@ class Json {
 
   /// Throws ParseError with the present offset.
   [[noreturn]] void fail(const std::string& what) const { throw ParseError{what, offset()}; }
-  std::uint64_t offset() const { return base_ + at_; }  ///< of the next byte in the file
+  std::uint64_t offset() const { return base_ + at_; }  ///< the place of the next byte in the file
   bool at_end() const { return at_ == text_.size(); }   ///< true: everything was read
 
   /// If `mark` comes next, skips it and returns true.
