@@ -102,9 +102,10 @@ TEST_CASE("predict: it computes in evaluation mode, without gradients, and resto
   CHECK(same_bits(trainer.predict(std::vector<std::tuple<at::Tensor>>{{x}, {x}}), {y, y}));
   const std::unique_ptr<std::vector<Rows>> pointer(new std::vector<Rows>{{x, {}}});
   CHECK(same_bits(trainer.predict(pointer), {y}));
+  // The bits of a row may depend on the number of rows: each batch is compared by itself.
   CHECK(same_bits(
       trainer.predict(DataLoader{TensorDataset{Rows{x, at::arange(8) % 5}}, {.batch_size = 4}}),
-      {y.slice(0, 0, 4), y.slice(0, 4)}));
+      {model->forward(x.slice(0, 0, 4)), model->forward(x.slice(0, 4))}));
 }
 
 /// Takes two values, and returns more than a tensor.

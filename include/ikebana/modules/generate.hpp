@@ -1,6 +1,7 @@
 #pragma once
 // Generates text from a language model: sampling, and the loop over tokens.
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/cpu_products.hpp>
@@ -12,6 +13,20 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+namespace ikebana::detail {
+
+/// The former way to give one token of `modules::GenerateOptions::stop_tokens`. A field that is
+/// deprecated itself would warn in programs that do not name it.
+struct FormerStopToken {
+  FormerStopToken() = default;
+  template <std::convertible_to<std::optional<std::int64_t>> Token>
+  [[deprecated("use stop_tokens")]] FormerStopToken(Token token) : value(token) {}
+
+  std::optional<std::int64_t> value = {};  ///< the token, if one was given
+};
+
+}  // namespace ikebana::detail
 
 namespace ikebana::modules {
 
@@ -36,21 +51,18 @@ void check_sampling(const SamplingOptions& o);
 /// Degeneration, 2020 (top_p).
 at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {});
 
-#pragma GCC diagnostic push  // or a constructor that the compiler makes warns of the field itself
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 /// The options of `generate`, for choosing tokens and for its end.
 struct GenerateOptions {
   std::int64_t max_new_tokens = 20;  ///< for each row, 0 or more
   SamplingOptions sampling{};        ///< for choosing each token
   /// One more token, before `stop_tokens`; version 0.2 removes it.
-  [[deprecated("use stop_tokens")]] std::optional<std::int64_t> stop_token{};
+  ikebana::detail::FormerStopToken stop_token{};
   /// The tokens that end a row, as `eos_token_id` does in Hugging Face's generate. A row that has
   /// ended is padded with the first of them.
   std::vector<std::int64_t> stop_tokens{};
   /// Seed of the call's own generator; LibTorch's default generators are not used.
   std::uint64_t seed = 0;
 };
-#pragma GCC diagnostic pop
 
 }  // namespace ikebana::modules
 

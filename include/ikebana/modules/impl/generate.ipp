@@ -83,10 +83,7 @@ IKEBANA_INLINE void PromptRows::check(const std::vector<at::Tensor>& prompts, st
 
 IKEBANA_INLINE std::vector<std::int64_t> stops_of(const modules::GenerateOptions& o) {
   std::vector<std::int64_t> stops = o.stop_tokens;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  if (const auto first = o.stop_token) stops.insert(stops.begin(), *first);
-#pragma GCC diagnostic pop
+  if (const auto first = o.stop_token.value) stops.insert(stops.begin(), *first);
   return stops;
 }
 
