@@ -1,5 +1,6 @@
 #pragma once
 // A row of the table of estimates, the columns, and the bars.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -27,11 +28,13 @@ struct Row {
   }
   bool losses_agree() const { return !without_checkpoint || *without_checkpoint == losses; }
   /// The bars: 5 % for shapes and for the plan, 2 % for the measured form, and no budget is
-  /// exceeded. Times decide among plans, and an estimate of shapes has other times.
+  /// exceeded. Under a budget both estimates need only keep within it: that of shapes plans by
+  /// bytes, that of a batch by times of its own, and a training may choose another plan.
   bool holds() const {
-    const bool shapes_hold = budget ? shapes <= *budget : is_within(0.05, shapes);
-    return shapes_hold && is_within(0.02, measured_form) && is_within(0.05, plan) &&
-           (!budget || training <= *budget) && losses_agree();
+    const bool estimates_hold = budget ? std::max(shapes, measured_form) <= *budget
+                                       : is_within(0.05, shapes) && is_within(0.02, measured_form);
+    return estimates_hold && is_within(0.05, plan) && (!budget || training <= *budget) &&
+           losses_agree();
   }
 
  private:
