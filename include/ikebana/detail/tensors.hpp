@@ -34,7 +34,7 @@ const T& copied(T& value) {
 template <class T>
   requires(!std::is_lvalue_reference_v<T>)
 T&& copied(T&& value) {
-  return std::move(value);
+  return std::forward<T>(value);
 }
 
 /// Moves the tensors out of a value and leaves undefined ones.

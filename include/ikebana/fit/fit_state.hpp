@@ -49,6 +49,7 @@ struct FitState {
                       const NumberRange* range = nullptr) {
     std::vector<double> values;
     const auto completed = static_cast<std::size_t>(epoch);
+    values.reserve(completed);
     for (std::size_t e = 0; e < completed; ++e) values.push_back(get(history[e]));
     archive.list(name, values, saved_epochs_, range);
     if (!archive.loading()) return;

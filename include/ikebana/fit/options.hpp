@@ -107,7 +107,7 @@ class BatchSource {
     if constexpr (!refuse::passed<Diagnosis>) return;
     else if constexpr (std::is_lvalue_reference_v<Loader>) refer_to(loader);
     else if constexpr (!std::is_const_v<Loader> && detail::keeps_loader<Bare>)
-      keep(std::make_shared<Bare>(std::move(loader)));
+      keep(std::make_shared<Bare>(std::forward<Loader>(loader)));
     else (void)sizeof(refuse::TemporaryLoader<Bare>);
   }
 
@@ -150,7 +150,7 @@ struct StopWhen : std::function<bool()> {
 #ifdef __cpp_lib_jthread  // libc++ has it from LLVM 20 on
   /// Stops when the token is asked to.
   StopWhen(std::stop_token token)
-      : std::function<bool()>([token] { return token.stop_requested(); }) {}
+      : std::function<bool()>([token = std::move(token)] { return token.stop_requested(); }) {}
 #endif
 };
 

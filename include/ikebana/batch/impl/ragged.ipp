@@ -48,12 +48,14 @@ IKEBANA_INLINE Ragged::Ragged(at::Tensor values, const at::Tensor& offsets)
 
 IKEBANA_INLINE std::vector<std::int64_t> Ragged::lengths() const {
   std::vector<std::int64_t> all;
+  all.reserve(static_cast<std::size_t>(size()));
   for (std::int64_t i = 0; i < size(); ++i) all.push_back(position(i + 1) - position(i));
   return all;
 }
 
 IKEBANA_INLINE std::vector<at::Tensor> Ragged::unbind() const {
   std::vector<at::Tensor> all;
+  all.reserve(static_cast<std::size_t>(size()));
   for (std::int64_t i = 0; i < size(); ++i) all.push_back((*this)[i]);
   return all;
 }

@@ -54,7 +54,7 @@ IKEBANA_INLINE void CSVLogger::operator()(const Row& row) const {
   if (file_->columns != names)
     throw Error("CSVLogger: `" + file_->path + "` has the columns " + file_->columns +
                 ", and this row has " + names + ". Use one logger for each kind of row.");
-  file_->out << values << std::endl;
+  file_->out << values << '\n' << std::flush;
   check_written();
 }
 
