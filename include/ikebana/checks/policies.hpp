@@ -135,9 +135,8 @@ inline constexpr bool needs_all_gradients<Without<Axis>> = false;
 template <>
 inline constexpr bool needs_all_gradients<Precision<FP16>> = true;
 template <auto N>
-inline constexpr bool needs_all_gradients<Accumulate<N>> = true;
-template <std::integral auto N>
-inline constexpr bool needs_all_gradients<Accumulate<N>> = N != 1;
+inline constexpr bool needs_all_gradients<Accumulate<N>> =
+    !std::is_same_v<Accumulate<N>, Accumulate<1>>;
 template <class Policy, class Other>
 struct in_backward : is<Nothing> {};
 template <class O, class Other>
