@@ -257,6 +257,8 @@ static_assert(equal(list_of<Accumulate<Fit<>>, InBackward<Accumulate<Fit<100>>>>
                     "`Accumulate<Fit<>>`, `InBackward<Accumulate<Fit<100>>>`"));
 
 // An update in backward cannot wait for all gradients, which every count but 1 needs.
-static_assert(!needs_all_gradients<Accumulate<1>> && needs_all_gradients<Accumulate<4>> &&
-              needs_all_gradients<Accumulate<>> && needs_all_gradients<Accumulate<Fit<8>>>);
+static_assert(!refuse::needs_all_gradients<Accumulate<1>> &&
+              refuse::needs_all_gradients<Accumulate<4>> &&
+              refuse::needs_all_gradients<Accumulate<>> &&
+              refuse::needs_all_gradients<Accumulate<Fit<8>>>);
 int main() {}
