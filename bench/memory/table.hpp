@@ -27,11 +27,13 @@ struct Row {
   }
   bool losses_agree() const { return !without_checkpoint || *without_checkpoint == losses; }
   /// Returns whether the bars hold: 5 % for shapes and for the plan, 2 % for the measured form, and
-  /// no budget is exceeded. Times decide among plans, and an estimate of shapes has other times.
+  /// no budget is exceeded. Under a budget both estimates need only keep within it: one plans by
+  /// bytes, the other by times of its own, and a training may choose another plan.
   bool holds() const {
-    const bool shapes_hold = budget ? shapes <= *budget : is_within(0.05, shapes);
-    return shapes_hold && is_within(0.02, measured_form) && is_within(0.05, plan) &&
-           (!budget || training <= *budget) && losses_agree();
+    const bool estimates_hold = budget ? std::max(shapes, measured_form) <= *budget
+                                       : is_within(0.05, shapes) && is_within(0.02, measured_form);
+    return estimates_hold && is_within(0.05, plan) && (!budget || training <= *budget) &&
+           losses_agree();
   }
 
  private:
