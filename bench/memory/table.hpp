@@ -1,5 +1,6 @@
 #pragma once
 // Defines a row of the table of estimates, the columns, and the bars.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
