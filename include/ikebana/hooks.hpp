@@ -24,14 +24,7 @@ struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHoo
   }
 };
 /// The base of mechanisms on the axis capture, which record a step and replay it.
-struct CaptureHooks : Hooks, StepWrapperHooks {
-  /// `next()` is all of a step that the device computes, from the first forward to the update, and
-  /// returns its report.
-  template <class Next>
-  Report around_body(Next&& next) {
-    return next();
-  }
-};
+struct CaptureHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, detail::CaptureEngineHooks {};
 /// The base of mechanisms on the axis shard. By default there is one rank.
 struct ShardHooks : Hooks,
                     UnitWrapperHooks,

@@ -29,23 +29,23 @@ Report step(Core& core, const Batch& batch) {
     Run run(core, /*evaluating=*/false);
 
     // Device body
-    Report report = m.capture.around_body([&] {
+    const detail::StepParts parts{transaction, totals, reported, rate};
+    Report report = m.capture.around_body(core, microbatches, parts, [&] {
       for (const auto& microbatch : microbatches) {
         state.next_microbatch(std::size(microbatches));
         m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
         const detail::DummyScope scope(core, run, state.is_after_own());
-        m.observe.around_phase(Phase::Forward, [&] {
+        core.around_phase(Phase::Forward, [&] {
           Loss loss = core.loss(run, microbatch);  // 4, 5
           reported.add_outputs(loss);
           totals.add(loss, state.roots);  // 6
         });
-        m.observe.around_phase(Phase::Backward, [&] {
+        core.around_phase(Phase::Backward, [&] {
           m.optimizer.before_backward(totals.value(), state.microbatches, rate);
           core.backward();  // 7, 8
         });
       }
-
-      return m.observe.around_phase(Phase::Optimizer, [&] {
+      return core.around_phase(Phase::Optimizer, [&] {
         m.shard.finish_reductions(masters);
         m.offload.finish_gradients(masters);
         StepGradients& gradients = core.collect_gradients();

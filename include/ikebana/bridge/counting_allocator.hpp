@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <ikebana/bridge/allocation_plan.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <limits>
@@ -135,6 +136,8 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
   int64_t count(int64_t bytes);
   [[noreturn]] void refuse(int64_t bytes, int64_t in_use);
   c10::DataPtr allocate_block(std::size_t bytes);
+  /// Returns memory of this thread's plan, which is not counted again.
+  c10::DataPtr planned(const AllocationPlanV1::Place& place);
 
   void raise_peak(int64_t bytes) noexcept;
 

@@ -115,6 +115,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
     return call(std::forward<Args>(args)...);
   }
+  /// Calls `next()`, which is one phase of a step.
+  template <class Next>
+  decltype(auto) around_phase(Phase phase, Next&& next) {
+    mechanisms.capture.begin_phase(phase, step.microbatch);
+    return mechanisms.observe.around_phase(phase, next);
+  }
   void backward() {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Backward);
     if (step.is_last_microbatch()) parameters.check_all_were_run();

@@ -12,7 +12,7 @@ struct own {};  ///< The base of an axis of your own, which is asked the hooks o
 struct observe {
   static constexpr bool many = true;  ///< a recipe may have several
 };
-/// Decides if a step is recorded and replayed. It has its null choice alone.
+/// What is recorded once and replayed afterwards.
 struct capture {
   using default_policy = Capture<Off>;  ///< no step is
 };

@@ -86,8 +86,9 @@ struct Gradients {};
 /// OptimizerState>`.
 template <class Where, class... What>
 struct Offload;
-// capture: its null choice
-/// Decides if steps are recorded and replayed; this version has `Capture<Off>` alone.
+// capture: what is recorded once and replayed afterwards
+struct WholeStep {};
+/// What is recorded once and replayed afterwards: `Capture<WholeStep>`, in `<ikebana/capture.hpp>`.
 template <class What>
 struct Capture;
 // optimizer

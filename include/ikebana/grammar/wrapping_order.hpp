@@ -56,8 +56,8 @@ struct gather;  ///< the unit's parameters are gathered, and released afterwards
 }  // namespace wrapper
 
 /// The axes around one unit's forward. Shard and offload may use the parameters that were gathered.
-using UnitWrappers = AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard,
-                              axis::offload, axis::checkpoint, axis::precision>;
+using UnitWrappers = AxisList<axis::observe, axis::capture, wrapper::frames, wrapper::gather,
+                              axis::shard, axis::offload, axis::checkpoint, axis::precision>;
 
 /// The axes that are called before and after a unit's backward.
 using BackwardListeners = AxisList<axis::observe, axis::shard, axis::offload>;

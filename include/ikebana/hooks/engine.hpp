@@ -64,6 +64,22 @@ struct ShardEngineHooks {
   bool ran_out_of_memory() noexcept { return false; }
 };
 
+/// The engine's hooks on the axis capture.
+struct CaptureEngineHooks {
+  /// `next()` is all of a step that the device computes, from the first forward to the update, and
+  /// returns its report. `parts` are what the host has made for it (core/step_report.hpp).
+  template <class Core, class Microbatches, class Parts, class Next>
+  Report around_body(Core&, const Microbatches&, const Parts&, Next&& next) {
+    return next();
+  }
+  /// Says before a phase of the body which one it is, and of which microbatch, from 1.
+  void begin_phase(Phase, std::size_t /*microbatch*/) noexcept {}
+  /// Is called after the update and before the commit: may throw, and the step is then undone.
+  void before_commit(DeferredCheck&) {}
+  /// The weights were replaced, or an average begins again: what was recorded is of no use.
+  void forget() noexcept {}
+};
+
 /// The engine's hooks on the axis offload.
 struct OffloadEngineHooks {
   void begin_step() noexcept {}  ///< Is called before a step gathers anything.

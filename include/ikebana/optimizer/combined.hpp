@@ -249,9 +249,10 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     first_.mechanism.each_number(visit), rest_.mechanism.each_number(visit);
   }
   template <class Rate>
-  void set_numbers(const Rate& rate) {
+  bool set_numbers(const Rate& rate) {
     first_.mechanism.values = values.first, rest_.mechanism.values = values.rest;
-    detail::set_numbers(first_.mechanism, rate), detail::set_numbers(rest_.mechanism, rate);
+    return detail::set_numbers(first_.mechanism, rate) &&
+           detail::set_numbers(rest_.mechanism, rate);
   }
   void end_replay() noexcept {
     detail::end_replay(first_.mechanism), detail::end_replay(rest_.mechanism);

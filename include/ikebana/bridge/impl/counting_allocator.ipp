@@ -43,6 +43,9 @@ IKEBANA_INLINE void MemorySource::restart_for(PeakTracker& tracker) {
 IKEBANA_INLINE c10::DataPtr CountingAllocatorV2::allocate(std::size_t bytes) {
   if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
   if (bytes > max_bytes) return underlying().allocate(bytes);  // fails with LibTorch's own error
+  AllocationPlanV1* const plan = allocation_plan;
+  if (plan != nullptr)
+    if (const auto place = plan->take(bytes); place.data != nullptr) return planned(place);
   const int64_t in_use = count(static_cast<int64_t>(bytes));
   auto block = allocate_block(bytes);
   const auto device = block.device();
@@ -51,7 +54,15 @@ IKEBANA_INLINE c10::DataPtr CountingAllocatorV2::allocate(std::size_t bytes) {
   new (block.get()) Header{block.release_context(), deleter, this, static_cast<int64_t>(bytes)};
   raise_peak(in_use);
   tell([&](auto& observer) { observer.allocated(data, static_cast<int64_t>(bytes), in_use); });
+  if (plan != nullptr) plan->allocated(data, bytes);
   return {data, data, &free_block, device};
+}
+
+IKEBANA_INLINE c10::DataPtr CountingAllocatorV2::planned(const AllocationPlanV1::Place& place) {
+  if (!place.has_header) return {place.data, c10::Device(c10::kCPU)};
+  auto* block = static_cast<std::byte*>(place.data) - header_bytes;
+  new (block) Header{nullptr, [](void*) {}, this, 0};
+  return {place.data, place.data, &free_block, c10::Device(c10::kCPU)};
 }
 
 IKEBANA_INLINE void CountingAllocatorV2::add(AllocationObserverV2& observer) {
@@ -101,7 +112,9 @@ IKEBANA_INLINE CountingAllocatorV2& CountingAllocatorV2::install() {
 
 IKEBANA_INLINE void CountingAllocatorV2::free_block(void* data) {
   if (data == nullptr) return;
+  if (allocation_plan != nullptr) allocation_plan->freed(data);
   const auto header = *reinterpret_cast<Header*>(static_cast<std::byte*>(data) - header_bytes);
+  if (header.bytes == 0) return;  // memory of a plan
   header.owner->bytes_.fetch_sub(header.bytes, std::memory_order_relaxed);
   header.owner->tell([&](auto& observer) { observer.freed(data, header.bytes); });
   header.deleter(header.context);

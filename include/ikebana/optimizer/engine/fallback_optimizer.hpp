@@ -71,10 +71,9 @@ class WithFallback : public Part {
     fallback_.mechanism.each_number(visit);
   }
   template <class Rate>
-  void set_numbers(const Rate& rate) {
-    Part::set_numbers(rate);
+  bool set_numbers(const Rate& rate) {
     fallback_.mechanism.values = this->values.otherwise;
-    fallback_.mechanism.set_numbers(rate);
+    return Part::set_numbers(rate) && fallback_.mechanism.set_numbers(rate);
   }
   std::string describe() const {
     return Part::describe() + ", otherwise AdamW {" +

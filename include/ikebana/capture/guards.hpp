@@ -1,0 +1,160 @@
+#pragma once
+// What a replay takes for granted, compared before each: the model, the values of policies, the
+// modes of LibTorch, and the form of the batch.
+#include <ikebana/core/compared_values.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/grammar/units.hpp>
+#include <typeindex>
+
+namespace ikebana::detail {
+
+/// The sizes of modules whose type is known, by which their bytes can be read.
+class ModuleSizes {
+ public:
+  /// Knows the layers of LibTorch.
+  ModuleSizes();
+  template <class Module>
+  void add() {
+    sizes_[typeid(Module)] = sizeof(Module);
+  }
+  /// Adds a model and the units that it declares.
+  template <class Model>
+  void add_model() {
+    add<impl_of_t<Model>>();
+    add_units(std::type_identity<units_of_t<Model>>());
+  }
+  /// Returns the bytes of a module that can be read: all, or the base class of all modules.
+  std::size_t of(const torch::nn::Module& module) const;
+
+ private:
+  template <class... Units_>
+  void add_units(std::type_identity<Units<Units_...>>) {
+    (add<impl_of_t<Units_>>(), ...);
+  }
+  template <class Other>
+  void add_units(std::type_identity<Other>) {}
+
+  std::map<std::type_index, std::size_t> sizes_;
+};
+
+/// The modules, parameters and buffers of a model, as they were. Every module is compared byte by
+/// byte: its mode, the tensors and modules that it holds, and numbers that are members of it, such
+/// as the probability of a dropout.
+class ModelGuard {
+ public:
+  void take(const torch::nn::Module& model, const ModuleSizes& sizes);
+  /// Returns false if something has changed. Allocates nothing.
+  bool is_unchanged() const noexcept;
+  /// Returns the name of the first module whose bytes have changed; empty if none has.
+  std::string changed_module() const;
+
+ private:
+  struct Bytes {
+    std::shared_ptr<const torch::nn::Module> module;
+    const void* data;
+    std::size_t count, offset;
+    std::string name;
+  };
+  struct Registered {
+    at::Tensor tensor;
+    const c10::StorageImpl* storage;
+    const void* data;
+    bool requires_grad;
+  };
+  bool is_unchanged(const Bytes& one) const noexcept {
+    return std::memcmp(one.data, bytes_.data() + one.offset, one.count) == 0;
+  }
+
+  std::vector<Bytes> modules_;
+  std::vector<std::byte> bytes_;
+  std::vector<Registered> tensors_;
+};
+
+/// Calls `f(rate)` for each learning rate in the values of an optimizer.
+template <class Values, class F>
+void each_rate_in(Values& values, const F& f) {
+  if constexpr (requires { values.lr; }) f(values.lr);
+  if constexpr (requires { values.groups; })
+    for (auto& group : values.groups)
+      if (group.lr) f(*group.lr);
+  if constexpr (requires { values.otherwise; }) each_rate_in(values.otherwise, f);
+  if constexpr (requires { values.first, values.rest; })
+    each_rate_in(values.first, f), each_rate_in(values.rest, f);
+}
+/// Calls `f()` while all learning rates are 0, and restores them.
+template <class Values, class F>
+void without_rates(Values& values, const F& f) {
+  struct Former {
+    Values& values;
+    c10::SmallVector<double, 8> rates = {};
+    explicit Former(Values& v) : values(v) {
+      each_rate_in(values, [&](double& rate) { rates.push_back(std::exchange(rate, 0)); });
+    }
+    ~Former() {
+      std::size_t i = 0;
+      each_rate_in(values, [&](double& rate) { rate = rates[i++]; });
+    }
+  } former(values);
+  f();
+}
+
+/// The modes of LibTorch on this thread that change what is computed.
+struct TorchModes {
+  bool grad = true, inference = false, deterministic = false, deterministic_warns = false;
+  bool autocasts = false, caches_casts = false, mkldnn = true;
+  at::ScalarType autocast_dtype = at::kFloat;
+  caffe2::TypeMeta default_dtype;
+  int precision = 0;
+
+  static TorchModes now();
+  friend bool operator==(const TorchModes&, const TorchModes&) = default;
+};
+
+/// The form of the tensors of some microbatches, and the other values in them.
+class BatchForm {
+ public:
+  /// Adds what a replay depends on. Two batches of one form differ in the values of tensors.
+  template <class Microbatches>
+  void take(const Microbatches& microbatches) {
+    words_.clear(), storages_.clear();
+    for (const auto& microbatch : microbatches) {
+      for_each_tensor(microbatch, [&](const at::Tensor& t) { add_tensor(t); });
+      OtherValues others{words_};
+      add_value(others, microbatch, 0);
+    }
+  }
+  friend bool operator==(const BatchForm& a, const BatchForm& b) { return a.words_ == b.words_; }
+  std::string text() const;
+
+ private:
+  /// Takes the values of a batch that are no tensors.
+  struct OtherValues {
+    std::vector<std::int64_t>& words;
+    template <class Name, class F>
+    void named(const Name&, const F& f) {
+      f();
+    }
+    void add(bool on) { words.push_back(on ? 1 : 0); }
+    void add(std::int64_t value) { words.push_back(value); }
+    void add(double value) {
+      std::int64_t bits;
+      std::memcpy(&bits, &value, sizeof bits);
+      words.push_back(bits);
+    }
+    void add(std::string_view text) {
+      words.push_back(static_cast<std::int64_t>(fnv1a(fnv1a_start, text)));
+    }
+    void add(const ParameterRule&) {}
+    void add(const at::Tensor&) {}
+  };
+  void add_tensor(const at::Tensor& t);
+
+  std::vector<std::int64_t> words_;
+  std::vector<std::pair<const void*, std::int64_t>> storages_;  // and the offset of the first view
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/capture/impl/guards.ipp>
+#endif

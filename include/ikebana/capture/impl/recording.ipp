@@ -1,0 +1,91 @@
+#pragma once
+#include <cstring>
+#include <ikebana/capture/recording.hpp>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE std::string RecordedOperator::name() const {
+  if (kind == Kind::CapturesRandom) return "generator.capture";
+  if (kind == Kind::RestoresRandom) return "generator.restore";
+  const c10::OperatorName& of = op->operator_name();
+  return of.overload_name.empty() ? of.name : of.name + "." + of.overload_name;
+}
+
+IKEBANA_INLINE bool writes_argument(const c10::FunctionSchema& schema, std::size_t i) {
+  const auto* alias = schema.arguments()[i].alias_info();
+  return alias != nullptr && alias->isWrite();
+}
+
+template <class T>
+bool same_bits_of(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+inline bool same_plain(const c10::IValue& a, const c10::IValue& b) {
+  if (a.tagKind() != b.tagKind()) return false;
+  if (a.isDouble()) return same_bits_of(a.toDouble(), b.toDouble());
+  if (a.isInt()) return a.toInt() == b.toInt();
+  if (a.isBool()) return a.toBool() == b.toBool();
+  if (a.isNone()) return true;
+  if (a.isString()) return a.toStringRef() == b.toStringRef();
+  if (a.isDevice()) return a.toDevice() == b.toDevice();
+  if (a.isGenerator()) return a.toGenerator() == b.toGenerator();
+  if (a.isComplexDouble()) return same_bits_of(a.toComplexDouble(), b.toComplexDouble());
+  if (a.isList()) {
+    const auto x = a.toListRef(), y = b.toListRef();
+    return x.size() == y.size() &&
+           std::equal(x.begin(), x.end(), y.begin(),
+                      [](const auto& p, const auto& q) { return same_plain(p, q); });
+  }
+  return c10::str(a) == c10::str(b);
+}
+
+inline std::string number_text(const RecordedTensor& t) {
+  double number;
+  std::memcpy(&number, &t.number, sizeof number);
+  return exact_text(number);
+}
+
+inline std::string shape_text(const RecordedTensor& t) {
+  return t.defined() ? c10::str(t.dtype, at::IntArrayRef(t.sizes)) : std::string("undefined");
+}
+
+inline std::string difference(const std::string& of, const RecordedValue& a,
+                              const RecordedValue& b) {
+  if (a.form != b.form || a.tensors.size() != b.tensors.size())
+    return of + " has another form";
+  if (a.form == RecordedValue::Form::Plain)
+    return same_plain(a.plain, b.plain)
+               ? std::string()
+               : of + " was " + c10::str(a.plain) + " and is " + c10::str(b.plain);
+  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
+    const RecordedTensor &x = a.tensors[i], &y = b.tensors[i];
+    if (x == y) continue;
+    if (x.is_wrapped_number && y.is_wrapped_number)
+      return of + " was " + number_text(x) + " and is " + number_text(y);
+    if (x.dtype != y.dtype || x.sizes != y.sizes || x.defined() != y.defined())
+      return of + " was " + shape_text(x) + " and is " + shape_text(y);
+    return of + " is another tensor than before";
+  }
+  return {};
+}
+
+IKEBANA_INLINE std::string difference(const RecordedOperator& before,
+                                      const RecordedOperator& now) {
+  if (before.kind != now.kind || before.name() != now.name())
+    return "`" + now.name() + "` is called where the step before called `" + before.name() + "`";
+  for (std::size_t i = 0; i < now.arguments.size(); ++i) {
+    const std::string of =
+        "its argument `" + (now.op ? now.op->schema().arguments()[i].name() : "") + "`";
+    if (auto text = difference(of, before.arguments[i], now.arguments[i]); !text.empty())
+      return text;
+  }
+  for (std::size_t i = 0; i < now.results.size(); ++i)
+    if (auto text = difference("its result", before.results[i], now.results[i]); !text.empty())
+      return text;
+  return {};
+}
+
+}  // namespace ikebana::detail

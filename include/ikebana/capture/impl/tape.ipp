@@ -1,0 +1,327 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <ikebana/bridge/wide_products.hpp>
+#include <ikebana/capture/tape.hpp>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/error.hpp>
+#include <iterator>
+
+namespace ikebana::detail {
+
+using NamedOverloads = std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+
+inline bool writes_results_of(const c10::FunctionSchema& out, const c10::FunctionSchema& of) {
+  const auto &given = out.arguments(), &wanted = of.arguments();
+  if (given.size() != wanted.size() + of.returns().size()) return false;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (i < wanted.size() ? *given[i].type() != *wanted[i].type() : !writes_argument(out, i))
+      return false;
+  return true;
+}
+
+IKEBANA_INLINE std::optional<c10::OperatorHandle> out_variant(const c10::OperatorHandle& op) {
+  static const NamedOverloads overloads = [] {
+    NamedOverloads all;
+    for (const auto& name : c10::Dispatcher::singleton().getAllOpNames())
+      all[name.name].push_back(name);
+    return all;
+  }();
+  const auto found = overloads.find(op.schema().name());
+  if (found == overloads.end()) return std::nullopt;
+  for (const c10::OperatorName& name : found->second) {
+    const auto other = c10::Dispatcher::singleton().findSchema(name);
+    if (other && other->hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+        writes_results_of(other->schema(), op.schema()))
+      return other;
+  }
+  return std::nullopt;
+}
+
+IKEBANA_INLINE Tape::Tape(Recording recording) : recording_(std::move(recording)) {
+  const c10::InferenceMode no_autograd;
+  random_states_.resize(recording_.random_states + 1);
+  find_live_operators();
+  place_memory();
+  make_calls();
+}
+
+IKEBANA_INLINE Tape::~Tape() = default;
+
+IKEBANA_INLINE void Tape::find_live_operators() {
+  std::vector<bool> is_read(recording_.memory.size());
+  for (std::size_t i = 0; i < is_read.size(); ++i) {
+    const RecordedMemory& memory = recording_.memory[i];
+    is_read[i] = memory.outlives || memory.use != MemoryUse::Made;
+  }
+  for (std::size_t k = recording_.operators.size(); k-- > 0;) {
+    RecordedOperator& one = recording_.operators[k];
+    if (one.kind != RecordedOperator::Kind::Computes) continue;
+    bool is_live = one.op->hasTag(at::Tag::nondeterministic_seeded) || writes_unsaid(one.name());
+    each_defined(one.results, [&](const RecordedTensor& t) { is_live |= is_read[t.memory]; });
+    for (std::size_t i = 0; i < one.arguments.size(); ++i)
+      if (writes_argument(one.op->schema(), i))
+        for (const RecordedTensor& t : one.arguments[i].tensors)
+          is_live |= t.defined() && is_read[t.memory];
+    one.is_live = is_live;
+    if (is_live)
+      each_defined(one.arguments, [&](const RecordedTensor& t) { is_read[t.memory] = true; });
+  }
+}
+
+IKEBANA_INLINE void Tape::place_memory() {
+  auto& memory = recording_.memory;
+  for (RecordedMemory& one : memory) one.first = one.last = RecordedMemory::none;
+  for (std::uint32_t k = 0; k < recording_.operators.size(); ++k) {
+    const RecordedOperator& one = recording_.operators[k];
+    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live) continue;
+    auto use = [&](std::uint32_t at) {
+      if (at == RecordedMemory::none) return;
+      if (memory[at].first == RecordedMemory::none) memory[at].first = k;
+      memory[at].last = k;
+    };
+    each_defined(one.arguments, [&](const RecordedTensor& t) { use(t.memory); });
+    each_defined(one.results, [&](const RecordedTensor& t) { use(t.memory); });
+    for (const RecordedAllocation& allocation : one.allocations) use(allocation.memory);
+  }
+  std::vector<bool> is_placed(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    is_placed[i] = memory[i].use == MemoryUse::Made && memory[i].first != RecordedMemory::none;
+  plan_ = plan_arena(memory, is_placed);
+  for (const RecordedMemory& one : memory)
+    storages_.push_back(one.storage ? one.storage
+                                    : c10::Storage(c10::Storage::use_byte_size_t(), one.bytes,
+                                                   c10::DataPtr(nullptr, c10::Device(at::kCPU)),
+                                                   nullptr, /*resizable=*/false));
+}
+
+IKEBANA_INLINE void Tape::make_calls() {
+  std::size_t most = 0;
+  for (std::size_t k = 0; k < recording_.operators.size(); ++k) {
+    const RecordedOperator& one = recording_.operators[k];
+    const bool is_called = one.kind == RecordedOperator::Kind::Computes && one.is_live;
+    if (!is_called && !one.generator) continue;
+    if (parts_.empty() || parts_.back().phase != one.phase ||
+        parts_.back().microbatch != one.microbatch)
+      parts_.push_back({one.phase, one.microbatch, calls_.size(), calls_.size()});
+    make_call(k);
+    parts_.back().end = calls_.size();
+    most = std::max(most, calls_.back().arguments.size());
+  }
+  stack_.reserve(most + 8);
+}
+
+IKEBANA_INLINE void Tape::make_call(std::size_t index) {
+  const RecordedOperator& one = recording_.operators[index];
+  static const auto no_operator = *c10::Dispatcher::singleton().findSchema({"aten::empty", "memory_format"});
+  Call call(one.op ? *one.op : no_operator);
+  call.index = index, call.is_wide = one.is_wide;
+  if (one.generator) {
+    call.random = &one;
+    return calls_.push_back(std::move(call));
+  }
+  for (const RecordedValue& value : one.arguments) call.arguments.push_back(made(value));
+  const bool returns_new = !one.op->schema().is_mutable() &&
+                           std::all_of(one.results.begin(), one.results.end(), [&](const auto& r) {
+                             return r.form == RecordedValue::Form::Tensor && r.tensors[0].defined();
+                           });
+  const auto out = returns_new && !one.is_wide ? out_variant(*one.op) : std::nullopt;
+  if (out) {
+    call.op = *out, call.writes_out = true;
+    for (const RecordedValue& value : one.results) call.arguments.push_back(made(value));
+  } else if (!one.op->schema().is_mutable()) {
+    for (const RecordedValue& value : one.results)
+      for (const RecordedTensor& t : value.tensors) call.results.push_back(made(t));
+  }
+  calls_.push_back(std::move(call));
+}
+
+IKEBANA_INLINE at::Tensor Tape::made(const RecordedTensor& t) {
+  if (!t.defined()) return {};
+  at::Tensor all = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storages_[t.memory]), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(t.dtype));
+  all.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, t.offset);
+  if (t.is_wrapped_number) all.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (t.is_conjugate) all._set_conj(true);
+  if (t.is_negative) all._set_neg(true);
+  return all;
+}
+
+IKEBANA_INLINE c10::IValue Tape::made(const RecordedValue& value) {
+  switch (value.form) {
+    case RecordedValue::Form::Plain: return value.plain;
+    case RecordedValue::Form::Tensor: return made(value.tensors[0]);
+    case RecordedValue::Form::List: {
+      c10::List<at::Tensor> all;
+      for (const RecordedTensor& t : value.tensors) all.push_back(made(t));
+      return all;
+    }
+    case RecordedValue::Form::OptionalList: break;
+  }
+  c10::List<std::optional<at::Tensor>> all;
+  for (const RecordedTensor& t : value.tensors)
+    all.push_back(t.defined() ? std::optional(made(t)) : std::nullopt);
+  return all;
+}
+
+IKEBANA_INLINE at::Tensor Tape::tensor(const RecordedTensor& t) {
+  const c10::InferenceMode no_autograd;
+  return made(t);
+}
+
+IKEBANA_INLINE void Tape::use(const Arena& arena) {
+  if (arena.data() == arena_) return;
+  arena_ = arena.data();
+  for (std::size_t i = 0; i < storages_.size(); ++i)
+    if (plan_.places[i] != ArenaPlan::nowhere)
+      storages_[i].unsafeGetStorageImpl()->set_data_ptr_noswap(
+          c10::DataPtr(arena.data() + plan_.places[i], c10::Device(at::kCPU)));
+}
+
+IKEBANA_INLINE void Tape::bind(std::uint32_t memory, void* data) {
+  storages_[memory].unsafeGetStorageImpl()->set_data_ptr_noswap(
+      c10::DataPtr(data, c10::Device(at::kCPU)));
+}
+
+IKEBANA_INLINE void Tape::replay(const Part& part) {
+  const c10::InferenceMode no_autograd;
+  using Clock = std::chrono::steady_clock;
+  for (std::size_t k = part.begin; k < part.end; ++k) {
+    if (microseconds_ == nullptr) {
+      compute(calls_[k]);
+      continue;
+    }
+    const auto begin = Clock::now();
+    compute(calls_[k]);
+    const double now = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    microseconds_->resize(calls_.size(), std::numeric_limits<double>::infinity());
+    (*microseconds_)[k] = std::min((*microseconds_)[k], now);
+  }
+}
+
+IKEBANA_INLINE void Tape::compute(const Call& call) {
+  if (call.random != nullptr) return move_generator(*call.random);
+  stack_.assign(call.arguments.begin(), call.arguments.end());
+  const RecordedOperator& recorded = recording_.operators[call.index];
+  present_ = &call, next_allocation_ = 0;
+  const bridge::AllocationPlanScope plan(recorded.allocations.empty() ? nullptr : this);
+  if (call.is_wide) {
+    const bridge::WideProductsScope products;
+    bridge::detail::call_kernel(call.op, stack_);
+  } else {
+    call.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+  }
+  if (!call.results.empty()) take_results(call);
+  stack_.clear();
+}
+
+IKEBANA_INLINE void Tape::take_results(const Call& call) {
+  std::size_t k = 0;
+  for (const c10::IValue& value : stack_)
+    each_tensor_of(value, [&](const at::Tensor& got) {
+      const at::Tensor& wanted = call.results[k++];
+      if (!wanted.defined() || !got.defined()) return;
+      if (got.sizes() != wanted.sizes())
+        throw StepFailed("capture: `" + recording_.operators[call.index].name() +
+                         "` returns a tensor of shape " + c10::str(got.sizes()) +
+                         " in this step, and returned " + c10::str(wanted.sizes()) +
+                         " when the step was recorded: its shape depends on values. Use an "
+                         "operator of a fixed shape, or Capture<Off>.");
+      if (got.const_data_ptr() == wanted.const_data_ptr() && got.strides() == wanted.strides())
+        return;
+      wanted.copy_(got), ++copies_;
+    });
+}
+
+IKEBANA_INLINE Tape::Place Tape::take(std::size_t bytes) noexcept {
+  const auto& all = recording_.operators[present_->index].allocations;
+  while (next_allocation_ < all.size()) {
+    const RecordedAllocation& one = all[next_allocation_++];
+    const bool is_known = one.memory != RecordedMemory::none;
+    const bool is_scratch = is_known && recording_.memory[one.memory].name == scratch_name;
+    if (present_->writes_out && is_known && !is_scratch) continue;  // of a result
+    if (one.bytes != bytes) continue;
+    if (!is_known) break;
+    return {const_cast<char*>(arena_) + plan_.places[one.memory], is_scratch};
+  }
+  return ++unplanned_, Place();
+}
+
+IKEBANA_INLINE void Tape::move_generator(const RecordedOperator& random) {
+  auto& state = random_states_[random.random_state];
+  if (random.kind == RecordedOperator::Kind::RestoresRandom) return state->restore();
+  if (state) state->capture();
+  else state.emplace(random.generator->device());
+}
+
+IKEBANA_INLINE std::string Tape::text_of(const RecordedTensor& t) const {
+  if (!t.defined()) return "none";
+  const RecordedMemory& memory = recording_.memory[t.memory];
+  if (t.is_wrapped_number) return number_text(t);
+  std::string text = memory.use == MemoryUse::Made ? "%" + std::to_string(t.memory) : memory.name;
+  const std::size_t itemsize = c10::elementSize(t.dtype);
+  const bool is_whole = t.offset == 0 && c10::multiply_integers(t.sizes) * std::int64_t(itemsize) ==
+                                             std::int64_t(memory.bytes);
+  std::vector<std::int64_t> dense(t.sizes.size(), 1);
+  for (std::size_t i = dense.size(); i-- > 1;) dense[i - 1] = dense[i] * std::max<std::int64_t>(t.sizes[i], 1);
+  const bool is_dense = std::equal(dense.begin(), dense.end(), t.strides.begin());
+  if (!is_whole && t.offset != 0) text += "+" + std::to_string(t.offset);
+  if (!is_dense && t.sizes.size() == 2 && t.strides[0] == 1) text += ".t";
+  else if (!is_dense) text += c10::str(".strided", at::IntArrayRef(t.strides));
+  return text;
+}
+
+IKEBANA_INLINE std::string Tape::text_of(const RecordedValue& value) const {
+  if (value.form == RecordedValue::Form::Plain) return c10::str(value.plain);
+  if (value.form == RecordedValue::Form::Tensor) return text_of(value.tensors[0]);
+  std::string text = "[";
+  constexpr std::size_t most = 3;
+  for (std::size_t i = 0; i < value.tensors.size() && i < most; ++i)
+    text += (i == 0 ? "" : ", ") + text_of(value.tensors[i]);
+  if (value.tensors.size() > most) text += ", and " + std::to_string(value.tensors.size() - most) + " more";
+  return text + "]";
+}
+
+IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
+  const RecordedOperator& one = recording_.operators[call.index];
+  std::string results, arguments, shapes;
+  for (const RecordedValue& value : one.results) {
+    if (one.op->schema().is_mutable()) break;
+    results += (results.empty() ? "" : ", ") + text_of(value);
+    for (const RecordedTensor& t : value.tensors)
+      if (t.defined()) shapes += " " + c10::str(t.dtype, at::IntArrayRef(t.sizes));
+  }
+  // Arguments that have their default value say nothing.
+  std::size_t last = one.arguments.size();
+  while (last > 0 && one.op && one.arguments[last - 1].form == RecordedValue::Form::Plain &&
+         one.op->schema().arguments()[last - 1].default_value() &&
+         same_plain(*one.op->schema().arguments()[last - 1].default_value(), one.arguments[last - 1].plain))
+    --last;
+  for (std::size_t i = 0; i < last; ++i)
+    arguments += (i == 0 ? "" : ", ") + text_of(one.arguments[i]);
+  std::string name = one.name();
+  if (name.starts_with("aten::")) name = name.substr(6);
+  return (results.empty() ? "" : results + " = ") + name + "(" + arguments + ")" +
+         (shapes.empty() ? "" : "  #" + shapes);
+}
+
+IKEBANA_INLINE std::string Tape::text(const std::vector<double>& microseconds) const {
+  std::string all = std::to_string(calls_.size()) + " operators, an arena of " +
+                    std::to_string(plan_.bytes) + " bytes\n";
+  for (const Part& part : parts_) {
+    all += std::string(phase_name(part.phase)) +
+           (part.phase == Phase::Optimizer ? "" : " of microbatch " + std::to_string(part.microbatch)) + "\n";
+    std::string unit;
+    for (std::size_t k = part.begin; k < part.end; ++k) {
+      const RecordedOperator& one = recording_.operators[calls_[k].index];
+      if (one.unit != unit) all += "  " + ((unit = one.unit).empty() ? "(model)" : unit) + "\n";
+      if (k < microseconds.size()) all += left("    " + c10::str(microseconds[k]) + " us", 18);
+      all += "    " + line_of(calls_[k]) + "\n";
+    }
+  }
+  return all;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,98 @@
+#pragma once
+// Records the operators of one step, below autograd, with the source of every tensor that they
+// read, and finds what a replay would not repeat.
+#include <functional>
+#include <ikebana/bridge/allocation_plan.hpp>
+#include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/bridge/operators.hpp>
+#include <ikebana/capture/recording.hpp>
+#include <ikebana/detail/recording.hpp>
+#include <thread>
+
+namespace ikebana::detail {
+
+/// Records what is computed on this thread. Holds no tensor that a step makes: autograd takes a
+/// gradient without a copy, and adds in place, only if nothing else holds the tensor or its memory.
+class Recorder : public bridge::OperatorMode,
+                 public bridge::GeneratorObserver,
+                 public bridge::AllocationPlanV1 {
+ public:
+  /// `before` is a former recording of the same step, or null: each operator is compared with it.
+  explicit Recorder(const Recording* before = nullptr) : before_(before) {}
+
+  /// Lets the operators read memory that outlives a step, or that the batch brings.
+  void allow(const at::Tensor& t, MemoryUse use, const std::string& name);
+  /// Records what `f` does, as a step that is recorded (detail/recording.hpp).
+  template <class F>
+  auto record(F&& f) {
+    const RecordingScope recording;
+    const bridge::OperatorScope<> scope(*this);
+    const bridge::AllocationPlanScope allocations(this);
+    struct Observed {
+      explicit Observed(Recorder& r) { bridge::generator_observer = &r; }
+      ~Observed() { bridge::generator_observer = nullptr; }
+    } observed(*this);
+    return f();
+  }
+  /// Says what the operators from now on belong to.
+  void mark(Phase phase, std::int64_t microbatch);
+  /// Sets the unit that runs, and returns the former one.
+  std::string enter_unit(std::string unit) { return std::exchange(unit_, std::move(unit)); }
+
+  /// Returns why a replay would not be what the step is, one line each; empty if it would be.
+  const std::string& problems() const { return problems_; }
+  void add_problem(const std::string& sentence);
+  /// Returns the tensor as the recording has it. Its memory is kept after the last operator.
+  RecordedTensor kept(const at::Tensor& t);
+  Recording& recording() { return recording_; }
+
+  void call(bridge::OperatorCall& call) override;
+  std::uint64_t captured(const at::Generator& generator) override;
+  void restored(const at::Generator& generator, std::uint64_t state) override;
+  Place take(std::size_t) noexcept override { return {}; }
+  void allocated(void* data, std::size_t bytes) noexcept override;
+  void freed(void* data) noexcept override;
+
+ private:
+  struct Known {  // what is known of the memory of one storage while the step runs
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // no other storage gets its address
+    std::uint64_t hash = 0;                             // of its content, when it was last written
+    bool has_hash = false;
+  };
+  struct Allocation {
+    void* data;
+    std::size_t bytes;
+    bool is_freed;
+  };
+
+  std::uint32_t memory_of(const at::Tensor& t);
+  RecordedTensor recorded(const at::Tensor& t);
+  RecordedValue recorded(const c10::IValue& value);
+  void begin(RecordedOperator& now);
+  void end(RecordedOperator now);
+  /// Finds tensors that no operator made, and memory that the host wrote.
+  void check_argument(const bridge::OperatorCall& call, std::size_t i, const at::Tensor& t);
+  void check_results(const bridge::OperatorCall& call, const RecordedOperator& now);
+  void note_written(const bridge::OperatorCall& call, const RecordedOperator& now);
+  void note_allocations(const bridge::OperatorCall& call, RecordedOperator& now);
+  void use(const RecordedOperator& now);
+  std::string place_text(const std::string& op) const;
+
+  const Recording* before_;
+  Recording recording_;
+  std::vector<Known> known_;  // for each memory of the recording
+  std::unordered_map<c10::StorageImpl*, std::uint32_t> index_;
+  std::vector<Allocation> allocations_;  // of the operator that runs
+  bool is_in_operator_ = false, allocations_failed_ = false;
+  Phase phase_ = Phase::Forward;
+  std::int64_t microbatch_ = 0;
+  std::string unit_, problems_;
+  std::size_t problem_count_ = 0;
+  std::thread::id thread_ = std::this_thread::get_id();
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/capture/impl/recorder.ipp>
+#endif

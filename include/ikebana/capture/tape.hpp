@@ -1,0 +1,103 @@
+#pragma once
+// A recorded step that can be computed again: its operators are called one after the other, on
+// tensors that lie where they were planned to lie.
+#include <ikebana/bridge/allocation_plan.hpp>
+#include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/capture/arena.hpp>
+#include <map>
+
+namespace ikebana::detail {
+
+/// Computes a recorded step again, without autograd: no tensor is made, and memory is allocated
+/// only by operators that allocate otherwise than when they were recorded.
+class Tape : public bridge::AllocationPlanV1 {
+ public:
+  /// Operators of one phase of one microbatch.
+  struct Part {
+    Phase phase;
+    std::int64_t microbatch;
+    std::size_t begin, end;
+  };
+
+  /// Removes operators on whose results nothing depends that outlives the step.
+  explicit Tape(Recording recording);
+  ~Tape() override;
+
+  /// Uses this arena from now on, which must have `arena_bytes()` at least.
+  void use(const Arena& arena);
+  std::size_t arena_bytes() const { return plan_.bytes; }
+  /// The memory of a tensor of the batch begins at `data`.
+  void bind(std::uint32_t memory, void* data);
+  const std::vector<Part>& parts() const { return parts_; }
+  void replay(const Part& part);
+  /// Returns a tensor as the last replay has left it. It is a view of the arena.
+  at::Tensor tensor(const RecordedTensor& t);
+
+  std::size_t size() const { return calls_.size(); }
+  /// Allocations of replays that the plan did not serve, and results that had to be copied to their
+  /// places.
+  std::int64_t unplanned() const { return unplanned_; }
+  std::int64_t copies() const { return copies_; }
+  /// The operators in their order, with the tensors that they read and write, as a text. With
+  /// `microseconds`, which has one number for each operator, also with their times.
+  std::string text(const std::vector<double>& microseconds = {}) const;
+  /// Calls `f(operator)` for each operator that a replay computes.
+  template <class F>
+  void each_operator(const F& f) const {
+    for (const Call& call : calls_) f(recording_.operators[call.index]);
+  }
+  /// Measures the operators of the following replays: the least time of each, in microseconds.
+  void measure(std::vector<double>* microseconds) { microseconds_ = microseconds; }
+
+  Place take(std::size_t bytes) noexcept override;
+  void allocated(void*, std::size_t) noexcept override {}
+  void freed(void*) noexcept override {}
+
+ private:
+  /// An operator that is ready to be called.
+  struct Call {
+    explicit Call(const c10::OperatorHandle& op) : op(op) {}
+    c10::OperatorHandle op;
+    std::vector<c10::IValue> arguments = {};
+    std::vector<at::Tensor> results = {};  // of one that returns them, not of one with `out`
+    std::size_t index = 0;                 // in the recording
+    bool is_wide = false, writes_out = false;
+    const RecordedOperator* random = nullptr;  // it is no operator, but moves a generator
+  };
+
+  void find_live_operators();
+  void place_memory();
+  void make_calls();
+  void make_call(std::size_t index);
+  at::Tensor made(const RecordedTensor& t);
+  c10::IValue made(const RecordedValue& value);
+  void compute(const Call& call);
+  void take_results(const Call& call);
+  void move_generator(const RecordedOperator& random);
+  std::string text_of(const RecordedTensor& t) const;
+  std::string text_of(const RecordedValue& value) const;
+  std::string line_of(const Call& call) const;
+
+  Recording recording_;
+  ArenaPlan plan_;
+  std::vector<c10::Storage> storages_;
+  std::vector<Call> calls_;
+  std::vector<Part> parts_;
+  std::vector<std::optional<bridge::GeneratorState>> random_states_;
+  torch::jit::Stack stack_;
+  const char* arena_ = nullptr;
+  const Call* present_ = nullptr;  // the operator whose allocations are served
+  std::size_t next_allocation_ = 0;
+  std::int64_t unplanned_ = 0, copies_ = 0;
+  std::vector<double>* microseconds_ = nullptr;
+};
+
+/// Returns the overload of an operator that writes its results to tensors that it is given, if a
+/// kernel of the CPU does so; others allocate, compute and copy.
+std::optional<c10::OperatorHandle> out_variant(const c10::OperatorHandle& op);
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/capture/impl/tape.ipp>
+#endif
