@@ -29,46 +29,44 @@ Report step(Core& core, const Batch& batch) {
     Run run(core, /*evaluating=*/false);
 
     // Device body
-    const detail::StepParts parts{transaction, totals, reported, rate};
-    Report report = m.capture.around_body(core, microbatches, parts, [&] {
-      for (const auto& microbatch : microbatches) {
-        state.next_microbatch(std::size(microbatches));
-        m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
-        const detail::DummyScope scope(core, run, state.is_after_own());
-        core.around_phase(Phase::Forward, [&] {
-          Loss loss = core.loss(run, microbatch);  // 4, 5
-          reported.add_outputs(loss);
-          totals.add(loss, state.roots);  // 6
-        });
-        core.around_phase(Phase::Backward, [&] {
-          m.optimizer.before_backward(totals.value(), state.microbatches, rate);
-          core.backward();  // 7, 8
-        });
-      }
-      return core.around_phase(Phase::Optimizer, [&] {
-        m.shard.finish_reductions(masters);
-        m.offload.finish_gradients(masters);
-        StepGradients& gradients = core.collect_gradients();
-        transaction.close(totals, gradients);
-        totals.finish(gradients, state.deferred);
-        m.precision.unscale(gradients);  // 9
-        m.clip.clip(gradients, ranks);
-        m.precision.accept(gradients, totals.value(), ranks, state.deferred);  // 10
-        m.clip.accept(gradients, totals.value(), ranks, state.deferred);
-        transaction.begin_update(masters, gradients);
-        m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
-        Report result = reported.make(state, totals, m.optimizer, rate);
-
-        const bool updated = transaction.update(masters, gradients);  // 11
-        transaction.commit();  // from here on nothing may throw
-        if (updated) {
-          m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
-          core.parameters.mark_stale();  // 12
-        }
-        core.forget_gradients();
-        m.each([&](auto& mechanism) { mechanism.end_step(gradients, result); });  // 13
-        return result;
+    for (const auto& microbatch : microbatches) {
+      state.next_microbatch(std::size(microbatches));
+      m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
+      const detail::DummyScope scope(core, run, state.is_after_own());
+      m.observe.around_phase(Phase::Forward, [&] {
+        Loss loss = core.forward(run, microbatch);  // 4, 5
+        reported.add_outputs(loss);
+        totals.add(loss, state.roots);  // 6
       });
+      m.observe.around_phase(Phase::Backward, [&] {
+        m.optimizer.before_backward(totals.value(), state.microbatches, rate);
+        core.backward();  // 7, 8
+      });
+    }
+
+    Report report = m.observe.around_phase(Phase::Optimizer, [&] {
+      m.shard.finish_reductions(masters);
+      m.offload.finish_gradients(masters);
+      StepGradients& gradients = core.collect_gradients();
+      transaction.close(totals, gradients);
+      totals.finish(gradients, state.deferred);
+      m.precision.unscale(gradients);  // 9
+      m.clip.clip(gradients, ranks);
+      m.precision.accept(gradients, totals.value(), ranks, state.deferred);  // 10
+      m.clip.accept(gradients, totals.value(), ranks, state.deferred);
+      transaction.begin_update(masters, gradients);
+      m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
+      Report result = reported.make(state, totals, m.optimizer, rate);
+
+      const bool updated = transaction.update(masters, gradients);  // 11
+      transaction.commit();  // from here on nothing may throw
+      if (updated) {
+        m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
+        core.parameters.mark_stale();  // 12
+      }
+      core.forget_gradients();
+      m.each([&](auto& mechanism) { mechanism.end_step(gradients, result); });  // 13
+      return result;
     });
 
     // Host epilogue

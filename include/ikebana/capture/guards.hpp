@@ -70,34 +70,6 @@ class ModelGuard {
   std::vector<Registered> tensors_;
 };
 
-/// Calls `f(rate)` for each learning rate in the values of an optimizer.
-template <class Values, class F>
-void each_rate_in(Values& values, const F& f) {
-  if constexpr (requires { values.lr; }) f(values.lr);
-  if constexpr (requires { values.groups; })
-    for (auto& group : values.groups)
-      if (group.lr) f(*group.lr);
-  if constexpr (requires { values.otherwise; }) each_rate_in(values.otherwise, f);
-  if constexpr (requires { values.first, values.rest; })
-    each_rate_in(values.first, f), each_rate_in(values.rest, f);
-}
-/// Calls `f()` while all learning rates are 0, and restores them.
-template <class Values, class F>
-void without_rates(Values& values, const F& f) {
-  struct Former {
-    Values& values;
-    c10::SmallVector<double, 8> rates = {};
-    explicit Former(Values& v) : values(v) {
-      each_rate_in(values, [&](double& rate) { rates.push_back(std::exchange(rate, 0)); });
-    }
-    ~Former() {
-      std::size_t i = 0;
-      each_rate_in(values, [&](double& rate) { rate = rates[i++]; });
-    }
-  } former(values);
-  f();
-}
-
 /// The modes of LibTorch on this thread that change what is computed.
 struct TorchModes {
   bool grad = true, inference = false, deterministic = false, deterministic_warns = false;
@@ -110,21 +82,20 @@ struct TorchModes {
   friend bool operator==(const TorchModes&, const TorchModes&) = default;
 };
 
-/// The form of the tensors of some microbatches, and the other values in them.
+/// The form of a microbatch: shapes, dtypes and layouts of its tensors, its other values, and which
+/// gradients there are before it. Microbatches of one form differ in the values of tensors.
 class BatchForm {
  public:
-  /// Adds what a replay depends on. Two batches of one form differ in the values of tensors.
-  template <class Microbatches>
-  void take(const Microbatches& microbatches) {
+  template <class Batch, class Place>
+  void take(const Batch& microbatch, Place place, const Masters& masters) {
     words_.clear(), storages_.clear();
-    for (const auto& microbatch : microbatches) {
-      for_each_tensor(microbatch, [&](const at::Tensor& t) { add_tensor(t); });
-      OtherValues others{words_};
-      add_value(others, microbatch, 0);
-    }
+    words_.push_back(static_cast<std::int64_t>(place));
+    for_each_tensor(microbatch, [&](const at::Tensor& t) { add_tensor(t); });
+    OtherValues others{words_};
+    add_value(others, microbatch, 0);
+    add_gradients(masters);
   }
   friend bool operator==(const BatchForm& a, const BatchForm& b) { return a.words_ == b.words_; }
-  std::string text() const;
 
  private:
   /// Takes the values of a batch that are no tensors.
@@ -148,6 +119,7 @@ class BatchForm {
     void add(const at::Tensor&) {}
   };
   void add_tensor(const at::Tensor& t);
+  void add_gradients(const Masters& masters);
 
   std::vector<std::int64_t> words_;
   std::vector<std::pair<const void*, std::int64_t>> storages_;  // and the offset of the first view

@@ -20,11 +20,13 @@ class Recorder : public bridge::OperatorMode,
   /// `before` is a former recording of the same step, or null: each operator is compared with it.
   explicit Recorder(const Recording* before = nullptr) : before_(before) {}
 
-  /// Lets the operators read memory that outlives a step, or that the batch brings.
-  void allow(const at::Tensor& t, MemoryUse use, const std::string& name);
-  /// Records what `f` does, as a step that is recorded (detail/recording.hpp).
+  /// Lets the operators read memory that outlives a step, or that each replay is given. Returns the
+  /// use of the memory, which is another one if it was allowed before.
+  MemoryUse allow(const at::Tensor& t, MemoryUse use, const std::string& name);
+  /// Records what `f` does in a phase, as a step that is recorded (detail/recording.hpp).
   template <class F>
-  auto record(F&& f) {
+  auto record(Phase phase, F&& f) {
+    phase_ = phase;
     const RecordingScope recording;
     const bridge::OperatorScope<> scope(*this);
     const bridge::AllocationPlanScope allocations(this);
@@ -34,8 +36,6 @@ class Recorder : public bridge::OperatorMode,
     } observed(*this);
     return f();
   }
-  /// Says what the operators from now on belong to.
-  void mark(Phase phase, std::int64_t microbatch);
   /// Sets the unit that runs, and returns the former one.
   std::string enter_unit(std::string unit) { return std::exchange(unit_, std::move(unit)); }
 
@@ -58,6 +58,7 @@ class Recorder : public bridge::OperatorMode,
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // no other storage gets its address
     std::uint64_t hash = 0;                             // of its content, when it was last written
     bool has_hash = false;
+    std::int64_t begin = 0;  // the byte from which offsets count
   };
   struct Allocation {
     void* data;
@@ -66,6 +67,7 @@ class Recorder : public bridge::OperatorMode,
   };
 
   std::uint32_t memory_of(const at::Tensor& t);
+  std::int64_t first_element(const at::Tensor& t);
   RecordedTensor recorded(const at::Tensor& t);
   RecordedValue recorded(const c10::IValue& value);
   void begin(RecordedOperator& now);
@@ -85,7 +87,6 @@ class Recorder : public bridge::OperatorMode,
   std::vector<Allocation> allocations_;  // of the operator that runs
   bool is_in_operator_ = false, allocations_failed_ = false;
   Phase phase_ = Phase::Forward;
-  std::int64_t microbatch_ = 0;
   std::string unit_, problems_;
   std::size_t problem_count_ = 0;
   std::thread::id thread_ = std::this_thread::get_id();

@@ -14,7 +14,8 @@ namespace ikebana::detail {
 /// The use of some memory of a recorded step.
 enum class MemoryUse {
   Made,        ///< operators of the step make it: a replay has it in its arena
-  Batch,       ///< a tensor of the batch: a replay reads the memory of its own batch
+  GivenAway,   ///< operators of the step make it, and it outlives the step: each replay allocates it
+  Given,       ///< the batch, a seed of backward, a gradient so far: each replay is given its own
   Persistent,  ///< a weight, a buffer, state or a number that outlives a step
   Written,     ///< a number that the program writes into an expression, as the 2 of `x * 2`
   Unknown      ///< nothing made it, and nothing lists it: it would be the same in every replay
@@ -30,7 +31,7 @@ struct RecordedMemory {
   MemoryUse use = MemoryUse::Made;
   std::string name = {};  ///< of what is persistent: `blocks.0.weight`
   std::size_t bytes = 0;
-  c10::Storage storage = {};  ///< what a replay uses, of everything but `Made` and `Batch`
+  c10::Storage storage = {};  ///< what a replay uses, of what each replay reads at the same place
   std::uint32_t first = none, last = none;  ///< the operators that use it first and last
   bool is_written = false;                  ///< an operator has written to it
   bool outlives = false;                    ///< it is read after the last operator
@@ -80,7 +81,6 @@ struct RecordedOperator {
   bool is_wide = false;  ///< bridge::WideProductsScope computes it
   bool is_live = true;   ///< something that outlives the step depends on it
   Phase phase = Phase::Forward;
-  std::int64_t microbatch = 0;
   std::string unit = {};  ///< the unit whose forward called it
   std::optional<at::Generator> generator = {};
   std::uint64_t random_state = 0;

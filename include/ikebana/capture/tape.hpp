@@ -12,13 +12,6 @@ namespace ikebana::detail {
 /// only by operators that allocate otherwise than when they were recorded.
 class Tape : public bridge::AllocationPlanV1 {
  public:
-  /// Operators of one phase of one microbatch.
-  struct Part {
-    Phase phase;
-    std::int64_t microbatch;
-    std::size_t begin, end;
-  };
-
   /// Removes operators on whose results nothing depends that outlives the step.
   explicit Tape(Recording recording);
   ~Tape() override;
@@ -26,12 +19,23 @@ class Tape : public bridge::AllocationPlanV1 {
   /// Uses this arena from now on, which must have `arena_bytes()` at least.
   void use(const Arena& arena);
   std::size_t arena_bytes() const { return plan_.bytes; }
-  /// The memory of a tensor of the batch begins at `data`.
+  /// Memory that a replay is given, or gives away, begins at `data`.
   void bind(std::uint32_t memory, void* data);
-  const std::vector<Part>& parts() const { return parts_; }
-  void replay(const Part& part);
-  /// Returns a tensor as the last replay has left it. It is a view of the arena.
-  at::Tensor tensor(const RecordedTensor& t);
+  /// Calls `f(memory, bytes)` for the memory that each replay gives away.
+  template <class F>
+  void each_given_away(const F& f) const {
+    for (const std::uint32_t i : given_away_) f(i, recording_.memory[i].bytes);
+  }
+  /// Computes the operators of a phase.
+  void replay(Phase phase);
+  /// Returns a tensor as the last replay has left it. It is a view of the tape's memory, or of
+  /// memory that the tape gave away.
+  at::Tensor tensor(const RecordedTensor& t) { return made(t, storages_[t.memory]); }
+  at::Tensor tensor(const RecordedTensor& t, const c10::Storage& storage) {
+    return made(t, storage);
+  }
+  /// Returns the address of its first element.
+  const void* data_of(const RecordedTensor& t) const;
 
   std::size_t size() const { return calls_.size(); }
   /// Allocations of replays that the plan did not serve, and results that had to be copied to their
@@ -69,7 +73,8 @@ class Tape : public bridge::AllocationPlanV1 {
   void place_memory();
   void make_calls();
   void make_call(std::size_t index);
-  at::Tensor made(const RecordedTensor& t);
+  static at::Tensor made(const RecordedTensor& t, const c10::Storage& storage);
+  at::Tensor made(const RecordedTensor& t) { return t.defined() ? made(t, storages_[t.memory]) : at::Tensor(); }
   c10::IValue made(const RecordedValue& value);
   void compute(const Call& call);
   void take_results(const Call& call);
@@ -82,7 +87,8 @@ class Tape : public bridge::AllocationPlanV1 {
   ArenaPlan plan_;
   std::vector<c10::Storage> storages_;
   std::vector<Call> calls_;
-  std::vector<Part> parts_;
+  std::size_t backward_ = 0;  // the first call of the backward
+  std::vector<std::uint32_t> given_away_;
   std::vector<std::optional<bridge::GeneratorState>> random_states_;
   torch::jit::Stack stack_;
   const char* arena_ = nullptr;

@@ -1,9 +1,8 @@
 #pragma once
 // Defines Capture<WholeStep>: the operators of a step are recorded, and called again in the steps
 // that follow, without autograd.
-#include <ikebana/capture/step_tapes.hpp>
+#include <ikebana/capture/microbatch_tape.hpp>
 #include <ikebana/core/core.hpp>
-#include <ikebana/core/step_report.hpp>
 #include <ikebana/hooks/numbers.hpp>
 
 namespace ikebana {
@@ -11,19 +10,26 @@ namespace ikebana {
 /// What a trainer does with a step that cannot be recorded.
 enum class OnRefusal {
   Throw,  ///< throws, and says what cannot be recorded, where, and what to write instead
-  Eager   ///< runs this and all later steps as without Capture, and says so once
+  Eager   ///< runs this and all later steps as without Capture, and warns once
 };
 
-/// Records the operators of a step and calls them again in the steps that follow: without autograd,
-/// without making a tensor, and in memory that was planned. Steps keep every bit. On a CPU. The
-/// first two steps run as usual, and the next two on batches of one form are recorded and compared.
-/// What cannot be recorded is refused (docs/capture.md).
-/// Cost: a recorded step takes about as long as two; a tape takes some hundred bytes for each
-/// operator; while steps are replayed, the memory of their intermediate results is kept.
+/// Records the operators of forward and backward, and calls them again in the steps that follow:
+/// without autograd, without making tensors, and in memory that was planned. The host does the rest
+/// of a step as it always does: it places the batch, divides, clips, updates and reports. No bit of
+/// a step changes. On a CPU.
+///
+/// The first two steps run as usual. The next two with microbatches of one form are recorded and
+/// compared, and from then on such microbatches are replayed. They are recorded again when the
+/// model, its modes or values of policies change. What cannot be recorded is refused
+/// (docs/capture.md).
+///
+/// Cost: a recorded step takes as long as two or three. A tape takes a few hundred bytes for each
+/// operator. While steps are replayed, memory for activations and gradients stays allocated, at
+/// most as much as a step takes at its peak.
 template <>
 struct Capture<WholeStep> {
-  /// The number of forms of batches of which tapes are kept, such as lengths of sequences. The one
-  /// that was used least recently is dropped first.
+  /// The number of forms of microbatches of which tapes are kept, such as lengths of sequences. The
+  /// one that was used least recently is dropped first. 1 or more.
   std::int64_t tapes = 8;
   OnRefusal on_refusal = OnRefusal::Throw;  ///< what happens to a step that cannot be recorded
 };
@@ -32,69 +38,82 @@ template <>
 struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   using carries_out = Capture<WholeStep>;
   Capture<WholeStep> values;
-  explicit Mechanism(Capture<WholeStep> v) : values(v) {}
+  explicit Mechanism(Capture<WholeStep> v);
   ~Mechanism();
 
   void attach(c10::Device device, const UnitTable& table);
 
   template <class Core, class Batch, class Next>
   Report around_step(Core& core, const Batch&, Next&& next) {
-    retries_ = false;
+    if (is_off_) return next();
+    const std::int64_t attempts = core.step.attempts;
     try {
-      return next();
-    } catch (const Error& error) {
-      if (!retries_) throw;
-      if (core.step.attempts != attempts_) throw;
-    }
-    skips_ = true;  // the step was undone, and is made again as it would be without Capture
-    struct Ended {
-      bool& skips;
-      ~Ended() { skips = false; }
-    } ended{skips_};
-    Report report = next();
-    if (!std::exchange(refusal_, {}).empty()) refused();
-    return report;
-  }
-  template <class Core, class Microbatches, class Parts, class Next>
-  Report around_body(Core& core, const Microbatches& microbatches, const Parts& parts,
-                     Next&& next) {
-    if (core.step.dry != nullptr || is_off_ || skips_) return next();
-    attempts_ = core.step.attempts;
-    throw_if_refused();
-    form_.take(microbatches);
-    if (!is_unchanged(core)) restart(core);
-    if (detail::StepTape* tape = tapes_.find(form_); tape != nullptr && tape->is_ready()) {
-      if (set_numbers(core, parts.rate)) return replayed(core, microbatches, parts, *tape);
-      restart(core);
-    }
-    tapes_.release_memory();
-    if (steps_ < settling_steps) {
+      if (!is_unchanged(core)) begin_again(core);
+      records_ = steps_ >= settling_steps;
       Report report = next();
       ++steps_;
       return report;
+    } catch (const Error& error) {
+      if (!can_run_eagerly(error) || core.step.attempts != attempts) throw;
     }
-    return recorded(core, microbatches, parts, next);
+    records_ = false;  // the step was undone, and is made again
+    Report report = next();
+    turn_off();
+    return report;
   }
-  void begin_phase(Phase phase, std::size_t microbatch) noexcept {
-    if (recorder_ != nullptr) recorder_->mark(phase, static_cast<std::int64_t>(microbatch));
+  template <class Core, class Batch, class Next>
+  Loss around_microbatch(Core& core, const Batch& microbatch, Next&& next) {
+    present_ = nullptr;
+    if (!records_ || core.step.dry != nullptr || core.step.is_dummy) return next();
+    const Masters& masters = core.parameters.masters();
+    const detail::MicrobatchPlace place = place_of(core.step);
+    form_.take(microbatch, place, masters);
+    present_ = tapes_.find(form_);
+    if (present_ != nullptr && present_->is_ready()) {
+      tapes_.open(*present_);
+      for (const at::Tensor& t : buffers_) t.unsafeGetTensorImpl()->bump_version();
+      ++replays_;
+      return present_->replay_forward(microbatch, masters);
+    }
+    tapes_.release_memory();
+    if (present_ == nullptr) present_ = &tapes_.add(form_, place, values.tapes);
+    if (place != detail::MicrobatchPlace::Further) core.parameters.mark_stale();
+    detail::Recorder& recorder = present_->begin_recording(microbatch, masters);
+    allow_all(recorder, core);
+    is_recording_ = true;
+    Loss loss = recorder.record(Phase::Forward, next);
+    present_->end_forward(loss);
+    return loss;
+  }
+  template <class Core, class Next>
+  void around_gradients(Core& core, Next&& next) {
+    const Masters& masters = core.parameters.masters();
+    if (present_ == nullptr) return next();
+    if (present_->is_ready()) return present_->replay_backward(core.step.roots, masters);
+    present_->begin_backward(core.step.roots);
+    present_->recorder()->record(Phase::Backward, next);
+    present_->end_backward(masters);
+    check_recording();
+    present_->end_recording();
+    is_recording_ = false, ++recordings_;
   }
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
-    const UnitName name(recorder_, unit.name);
+    const UnitName name(is_recording_ ? present_->recorder() : nullptr, unit.name);
     return next(std::forward<Args>(args)...);
   }
-  void before_commit(DeferredCheck& deferred);
-  void forget() noexcept;
-  void abort() noexcept { forget(); }
-  void state(Archive& archive, const Masters&);
+  void abort() noexcept;
   std::string describe() const;
 
-  /// Returns the number of steps that were replayed, and of steps that were recorded.
+  /// Returns the number of microbatches that were replayed, and that were recorded.
   std::int64_t replays() const { return replays_; }
   std::int64_t recordings() const { return recordings_; }
-  /// Returns the tapes as a text, the one that was used last first: each operator in its order, with
-  /// the tensors that it reads and writes.
+  /// Returns the bytes in which replays compute.
+  std::size_t arena_bytes() const { return tapes_.arena_bytes(); }
+  /// Returns the tapes as a text: each operator in its order, with the tensors that it reads and
+  /// writes.
   std::string text() const;
+  const detail::Tapes& tapes() const { return tapes_; }
 
  private:
   static constexpr std::int64_t settling_steps = 2;
@@ -116,6 +135,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     std::string former_;
   };
 
+  static detail::MicrobatchPlace place_of(const StepState& step);
   template <class Core>
   bool is_unchanged(Core& core) {
     return is_known_ && modes_ == detail::TorchModes::now() && model_.is_unchanged() &&
@@ -123,40 +143,24 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   }
   /// Forgets all tapes, and remembers what later ones take for granted.
   template <class Core>
-  void restart(Core& core) {
-    forget();
+  void begin_again(Core& core) {
+    tapes_.clear(), steps_ = 0, is_known_ = false;
+    const torch::nn::Module& model = *core.units.units()[0].module;
     if (!sizes_) sizes_.emplace().template add_model<typename Core::Model>();
-    model_.take(*core.units.units()[0].module, *sizes_);
+    model_.take(model, *sizes_), buffers_ = model.buffers();
     known_.emplace(core.parameters.masters());
     modes_ = detail::TorchModes::now(), hash_ = hash_of_values(core);
     is_known_ = true;
   }
-  /// Returns a hash of the values of all policies, without those of the learning rate, which each
-  /// replay is given.
+  /// Returns a hash of the values of policies that forward and backward depend on.
   template <class Core>
   std::uint64_t hash_of_values(Core& core) {
-    if (!known_) known_.emplace(core.parameters.masters());
     detail::ValueHash hash(*known_, 0);
-    core.mechanisms.each([&](auto& mechanism) {
-      using Policy = std::decay_t<decltype(mechanism.values)>;
-      using Axis = axis_of_t<Policy>;
-      if constexpr (std::is_same_v<Axis, axis::schedule> || std::is_same_v<Axis, axis::observe> ||
-                    std::is_same_v<Axis, axis::capture>)
-        return;
-      else if constexpr (std::is_same_v<Axis, axis::optimizer> && !own_policy<Policy>)
-        detail::without_rates(mechanism.values, [&] {
-          detail::add_value(hash, std::as_const(mechanism.values), 0);
-        });
-      else detail::add_value(hash, std::as_const(mechanism.values), 0);
+    using Recorded = AxisList<axis::checkpoint, axis::precision, axis::objective>;
+    core.mechanisms.each(Recorded(), [&](auto& mechanism) {
+      detail::add_value(hash, std::as_const(mechanism.values), 0);
     });
     return hash.number();
-  }
-  template <class Core, class Rate>
-  bool set_numbers(Core& core, const Rate& rate) {
-    bool fits = true;
-    core.mechanisms.each(
-        [&](auto& mechanism) { fits = detail::set_numbers(mechanism, rate) && fits; });
-    return fits;
   }
   /// Lets a recorder read everything that outlives a step.
   template <class Core>
@@ -174,91 +178,29 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       allow(item.value(), item.key());
     StateDict state;
     Archive archive(state, Archive::Mode::Save);
-    core.state(archive);
+    core.mechanisms.precision.state(archive, masters);
     for (const auto& [name, t] : state) allow(t, name);
     core.mechanisms.each([&](auto& mechanism) {
       detail::each_number(mechanism, [&](const at::Tensor& t) { allow(t, "number"); });
     });
-    written_.clear();
-    for (const Unit& unit : core.units.units())
-      for (const at::Tensor& t : unit.parameters) written_.push_back(t);
-    for (const at::Tensor& t : masters.values) written_.push_back(t);
-    for (const at::Tensor& t : core.units.units()[0].module->buffers()) written_.push_back(t);
   }
-  template <class Core, class Microbatches, class Parts, class Next>
-  Report recorded(Core& core, const Microbatches& microbatches, const Parts& parts, Next& next) {
-    detail::StepTape& tape = tapes_.make(form_, values.tapes);
-    detail::Recorder recorder(tape.first());
-    allow_all(recorder, core);
-    tape.begin(recorder, microbatches, parts.totals.make_counts_inputs());
-    struct Ended {
-      detail::Recorder*& recorder;
-      ~Ended() { recorder = nullptr; }
-    } ended{recorder_};
-    recorder_ = &recorder, raises_ = false;
-    std::optional<Report> report;
-    try {
-      report = recorder.record([&] {
-        detail::check_recordable(core.mechanisms.optimizer);
-        return next();
-      });
-    } catch (const detail::RecordLater&) {
-      retries_ = true, steps_ = settling_steps - 1;
-      throw;
-    } catch (const Error& error) {
-      if (!raises_ && values.on_refusal == OnRefusal::Eager)
-        retries_ = true, refusal_ = error.what();
-      throw;
-    }
-    if (report->skipped()) core.restore_point.put_back_non_finite();
-    refusal_ = recorder.problems();  // of what came after the commit
-    ++recordings_;
-    if (refusal_.empty()) tape.end(recorder, *report, core.step.deferred.take_recorded());
-    return std::move(*report);
-  }
-  template <class Core, class Microbatches, class Parts>
-  Report replayed(Core& core, const Microbatches& microbatches, const Parts& parts,
-                  detail::StepTape& step) {
-    tapes_.open(step);
-    step.bind(microbatches, parts.totals.counts());
-    for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
-    for (const detail::Tape::Part& part : step.tape().parts())
-      core.mechanisms.observe.around_phase(part.phase, [&] { step.tape().replay(part); });
-    step.check();
-    if (step.is_rejected()) core.restore_point.put_back_non_finite();
-    for (std::size_t i = 0; i < std::size(microbatches); ++i)
-      core.step.next_microbatch(std::size(microbatches));
-    Loss loss;
-    step.take(parts.totals.value(), core.step.gradients, loss);
-    parts.reported.add_outputs(loss);
-    Report report =
-        parts.reported.make(core.step, parts.totals, core.mechanisms.optimizer, parts.rate);
-    report.must_be_finite = step.must_be_finite();
-    parts.transaction.commit();
-    core.mechanisms.each([](auto& mechanism) { detail::end_replay(mechanism); });
-    core.mechanisms.each(AxisList<axis::observe>(), [&](auto& mechanism) {
-      mechanism.end_step(core.step.gradients, report);
-    });
-    core.parameters.mark_stale();
-    core.forget_gradients();
-    ++replays_;
-    return report;
-  }
-  void throw_if_refused();
-  void refused();
+  /// Throws BadModel if a replay would not be what was recorded.
+  void check_recording();
+  bool can_run_eagerly(const Error& error);
+  void turn_off();
 
-  detail::StepTapes tapes_;
-  detail::BatchForm form_;  // of the present step
+  detail::Tapes tapes_;
+  detail::BatchForm form_;                     // of the present microbatch
+  detail::MicrobatchTape* present_ = nullptr;  // its tape
   detail::ModelGuard model_;
   detail::TorchModes modes_;
   std::optional<detail::ModuleSizes> sizes_;
   std::optional<detail::KnownValues> known_;
-  std::vector<at::Tensor> written_;  // tensors of the model, whose versions count writes
+  std::vector<at::Tensor> buffers_;  // whose versions count writes
   std::uint64_t hash_ = 0;
-  detail::Recorder* recorder_ = nullptr;
   std::string refusal_;  // why a step could not be recorded
-  std::int64_t steps_ = 0, replays_ = 0, recordings_ = 0, attempts_ = 0;
-  bool is_known_ = false, is_off_ = false, skips_ = false, retries_ = false, raises_ = false;
+  std::int64_t steps_ = 0, replays_ = 0, recordings_ = 0;
+  bool is_known_ = false, is_off_ = false, records_ = false, is_recording_ = false;
 };
 
 }  // namespace ikebana

@@ -76,6 +76,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
   auto ranks() { return mechanisms.shard.ranks(); }
 
+  /// Returns the loss of one microbatch that is trained on: computed, or replayed.
+  template <class Run, class Batch>
+  Loss forward(Run& run, const Batch& microbatch) {
+    return mechanisms.capture.around_microbatch(*this, microbatch,
+                                             [&] { return loss(run, microbatch); });
+  }
   /// Returns the loss of one microbatch, in training and in evaluation.
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
@@ -115,25 +121,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
     return call(std::forward<Args>(args)...);
   }
-  /// Calls `next()`, which is one phase of a step.
-  template <class Next>
-  decltype(auto) around_phase(Phase phase, Next&& next) {
-    mechanisms.capture.begin_phase(phase, step.microbatch);
-    return mechanisms.observe.around_phase(phase, next);
-  }
+  /// Computes the gradients of the microbatch whose forward was last, or replays that.
   void backward() {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Backward);
-    if (step.is_last_microbatch()) parameters.check_all_were_run();
-    for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
-    const bool asks = step.dry == nullptr && !step.is_dummy;
-    const detail::UntrainedLeaves::Check others{asks ? &untrained_ : nullptr,
-                                                *units.units()[0].module};
-    mechanisms.precision.around_backward([&] {  // 8
-      if constexpr (one_rank) parameters.backward(step.roots, others);
-      else if (step.is_dummy) parameters.backward_of_dummy(step.roots, others);
-      else parameters.backward(step.roots, others);
-    });
-    if constexpr (!one_rank) rank_calls->compare("the end of a backward");
+    mechanisms.capture.around_gradients(*this, [&] { run_backward(); });
     step.roots.clear();
   }
   /// Collects the gradients that arrived. Throws BadModel if no gradient did.
@@ -248,6 +239,19 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   std::atomic<bool> busy = false;
 
  private:
+  void run_backward() {
+    if (step.is_last_microbatch()) parameters.check_all_were_run();
+    for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
+    const bool asks = step.dry == nullptr && !step.is_dummy;
+    const detail::UntrainedLeaves::Check others{asks ? &untrained_ : nullptr,
+                                                *units.units()[0].module};
+    mechanisms.precision.around_backward([&] {  // 8
+      if constexpr (one_rank) parameters.backward(step.roots, others);
+      else if (step.is_dummy) parameters.backward_of_dummy(step.roots, others);
+      else parameters.backward(step.roots, others);
+    });
+    if constexpr (!one_rank) rank_calls->compare("the end of a backward");
+  }
   void each_line_of_signature(detail::AddLine f) {
     f("the recipe", detail::spelled_type<RecipeT>());
     mechanisms.each([&](auto& mechanism) {

@@ -76,7 +76,6 @@ void replace_weights(Core& core, F&& f) {
                    "evaluation would use the former weights. Write one; empty, if it keeps none.");
   with_full_weights(core, f);
   average.restart();
-  core.mechanisms.capture.forget();
 }
 
 }  // namespace ikebana::detail

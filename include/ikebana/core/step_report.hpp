@@ -36,17 +36,6 @@ class StepReport {
   std::vector<at::Tensor> outputs_;  // the outputs of all microbatches, in row order
 };
 
-/// What the host makes of a step before its device computes, for a mechanism that replays the rest.
-template <class TransactionT, class RateT>
-struct StepParts {
-  TransactionT& transaction;
-  Totals& totals;
-  StepReport& reported;
-  const RateT& rate;
-};
-template <class TransactionT, class RateT>
-StepParts(TransactionT&, Totals&, StepReport&, const RateT&) -> StepParts<TransactionT, RateT>;
-
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED

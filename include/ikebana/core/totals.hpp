@@ -15,7 +15,7 @@ class Totals {
   template <class Objective, class Model, class Microbatches, class Ranks>
   Totals(Objective& objective, Model& model, const Microbatches& microbatches, const Ranks& ranks,
          std::int64_t steps_before)
-      : sampled_(steps_before % 100 == 0),
+      : sampled_(steps_before % 100 == 0 || detail::recording()),
         alone_(ranks.data().size() == 1),
         single_(std::size(microbatches) == 1 && alone_) {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
@@ -29,9 +29,6 @@ class Totals {
   /// Returns the counts that are known before backward. With several ranks the caller adds them up
   /// over all ranks before the first `add`.
   std::span<Count> counts() { return {known_.data(), known_.size()}; }
-  /// Is called when the step is recorded: makes the known counts tensors, to which replays write
-  /// theirs, and returns them. Counts that the host knows are compared in every replay.
-  std::vector<at::Tensor> make_counts_inputs();
   /// Throws BadBatch if nothing is counted on any rank.
   void check_counts() const;
 

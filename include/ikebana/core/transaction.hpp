@@ -4,6 +4,7 @@
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/totals.hpp>
 #include <ikebana/hooks/non_finite.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/ranks/step_sums.hpp>
 #include <optional>
@@ -18,6 +19,7 @@ template <class Core>
 class Transaction {
  public:
   explicit Transaction(Core& core) : core_(core) {
+    check_recordable(core_.mechanisms.optimizer);
     core_.step.deferred.check(Core::one_rank);
     if (core_.step.is_first()) core_.check_model();
     if (core_.step.dry == nullptr) core_.mode_warning.check(*core_.units.units()[0].module);
@@ -108,7 +110,6 @@ class Transaction {
     if constexpr (!update_may_throw) agree(rejects, gradients);
     if (!rejects) core_.update(core_.mechanisms.optimizer, masters, gradients);
     if constexpr (update_may_throw) agree(rejects, gradients);  // it can still be undone
-    core_.mechanisms.capture.before_commit(core_.step.deferred);
     return !rejects;
   }
   void commit() noexcept {

@@ -32,8 +32,6 @@ class DeferredCheck {
     else if (*is_set) raise();
   }
 
-  /// Returns the checks of this step so far, if it is recorded.
-  const std::vector<Recorded>& recorded() const { return recorded_; }
   /// Returns the checks of the last step, if it was recorded.
   std::vector<Recorded> take_recorded() { return std::exchange(recorded_, {}); }
 

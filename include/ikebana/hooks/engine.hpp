@@ -66,18 +66,16 @@ struct ShardEngineHooks {
 
 /// The engine's hooks on the axis capture.
 struct CaptureEngineHooks {
-  /// `next()` is all of a step that the device computes, from the first forward to the update, and
-  /// returns its report. `parts` are what the host has made for it (core/step_report.hpp).
-  template <class Core, class Microbatches, class Parts, class Next>
-  Report around_body(Core&, const Microbatches&, const Parts&, Next&& next) {
+  /// 4. `next()` computes the loss of a microbatch that is trained on.
+  template <class Core, class Batch, class Next>
+  Loss around_microbatch(Core&, const Batch& /*microbatch*/, Next&& next) {
     return next();
   }
-  /// Says before a phase of the body which one it is, and of which microbatch, from 1.
-  void begin_phase(Phase, std::size_t /*microbatch*/) noexcept {}
-  /// Is called after the update and before the commit: may throw, and the step is then undone.
-  void before_commit(DeferredCheck&) {}
-  /// The weights were replaced, or an average begins again: what was recorded is of no use.
-  void forget() noexcept {}
+  /// 8. `next()` computes its gradients, from the seeds of `core.step.roots`.
+  template <class Core, class Next>
+  void around_gradients(Core&, Next&& next) {
+    next();
+  }
 };
 
 /// The engine's hooks on the axis offload.

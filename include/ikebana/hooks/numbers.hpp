@@ -1,7 +1,6 @@
 #pragma once
 // The numbers that a step reads from tensors and the host changes between steps, such as the
 // learning rate: what records a step lists them, and sets them before each replay.
-#include <concepts>
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/torch.hpp>
@@ -12,10 +11,9 @@ namespace ikebana::detail {
 /// Members that a mechanism may have besides its hooks. `each_number(visit)` calls `visit(tensor)`
 /// for every tensor that a step reads and that is neither a master weight, nor a buffer of the
 /// model, nor listed by `state`. `set_numbers(rate)` is called before a step that is replayed, and
-/// sets the numbers that the host changes from step to step. It may return false, if another number
-/// of the host has changed since the step was recorded, which then is recorded again. `end_replay()`
-/// does everything else that the host does in a step, unless a check of that step raised. An
-/// optimizer without `each_number` cannot be recorded.
+/// sets the numbers that the host changes from step to step. `end_replay()` does everything else
+/// that the host does in a step, unless a check of that step raised. An optimizer without
+/// `each_number` cannot be recorded.
 struct NumberVisitor {
   void operator()(const at::Tensor&) const {}
 };
@@ -26,27 +24,14 @@ template <class Mechanism, class Visit>
 void each_number(Mechanism& m, const Visit& visit) {
   if constexpr (lists_numbers<Mechanism>) m.each_number(visit);
 }
-/// True for a mechanism that says itself whether numbers of the host have changed.
 template <class Mechanism, class Rate>
-concept compares_numbers = requires(Mechanism m, const Rate& rate) {
-  { m.set_numbers(rate) } -> std::same_as<bool>;
-};
-template <class Mechanism, class Rate>
-bool set_numbers(Mechanism& m, const Rate& rate) {
-  if constexpr (compares_numbers<Mechanism, Rate>) return m.set_numbers(rate);
-  else if constexpr (requires { m.set_numbers(rate); }) return m.set_numbers(rate), true;
-  else return true;
+void set_numbers(Mechanism& m, const Rate& rate) {
+  if constexpr (requires { m.set_numbers(rate); }) m.set_numbers(rate);
 }
 template <class Mechanism>
 void end_replay(Mechanism& m) noexcept {
   if constexpr (requires { m.end_replay(); }) m.end_replay();
 }
-
-/// A step that is recorded does what no further step does, such as making state: an ordinary one
-/// must be made in its place.
-struct RecordLater : BadValue {
-  using BadValue::BadValue;
-};
 
 /// Throws BadValue if a step is recorded whose optimizer works on the host.
 template <class Optimizer>

@@ -33,10 +33,8 @@
   F(reduce, policy, StorageHooks, Tensors, m.reduce(given.unit, given.tensors()))                  \
   F(to_masters, policy, StorageHooks, Tensors, m.to_masters(given.unit, given.tensors()))          \
   F(around_phase, policy, ObserveHooks, void, given)                                               \
-  F(around_body, engine, CaptureHooks, void, given)                                                \
-  F(begin_phase, engine, CaptureHooks, void, m.begin_phase(Phase::Forward, std::size_t{1}))        \
-  F(before_commit, engine, CaptureHooks, void, m.before_commit(given.deferred))                    \
-  F(forget, engine, CaptureHooks, void, m.forget())                                                \
+  F(around_microbatch, engine, CaptureHooks, void, given)                                          \
+  F(around_gradients, engine, CaptureHooks, void, given)                                           \
   F(ranks, policy, ShardHooks, Ranks, some_ranks(m.ranks()))                                       \
   F(open_step, engine, ShardHooks, void, m.open_step())                                            \
   F(set_requires_gradient_sync, engine, ShardHooks, void, m.set_requires_gradient_sync(true))      \

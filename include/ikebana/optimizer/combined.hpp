@@ -249,10 +249,9 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     first_.mechanism.each_number(visit), rest_.mechanism.each_number(visit);
   }
   template <class Rate>
-  bool set_numbers(const Rate& rate) {
+  void set_numbers(const Rate& rate) {
     first_.mechanism.values = values.first, rest_.mechanism.values = values.rest;
-    return detail::set_numbers(first_.mechanism, rate) &&
-           detail::set_numbers(rest_.mechanism, rate);
+    detail::set_numbers(first_.mechanism, rate), detail::set_numbers(rest_.mechanism, rate);
   }
   void end_replay() noexcept {
     detail::end_replay(first_.mechanism), detail::end_replay(rest_.mechanism);

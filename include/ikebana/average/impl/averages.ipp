@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <ikebana/average/averages.hpp>
-#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {
@@ -217,7 +216,7 @@ IKEBANA_INLINE void Averages::state_of(Archive& archive, std::size_t i, const st
 }
 
 IKEBANA_INLINE void Averages::refuse_recording() const {
-  throw RecordLater(
+  throw BadValue(
       std::string(policy_) +
       ": this step is the first that averages one of the tensors, and it is recorded: each "
       "replay would begin the average again. Make an ordinary step first.");

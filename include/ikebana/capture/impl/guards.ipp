@@ -112,4 +112,14 @@ IKEBANA_INLINE void BatchForm::add_tensor(const at::Tensor& t) {
   words_.push_back(t.storage_offset() - storages_[i].second);
 }
 
+IKEBANA_INLINE void BatchForm::add_gradients(const Masters& masters) {
+  for (const at::Tensor& master : masters.values) {
+    const at::Tensor& gradient = master.grad();
+    if (!gradient.defined()) continue;
+    words_.push_back(static_cast<std::int64_t>(gradient.scalar_type()));
+    if (gradient.layout() != at::kStrided) continue;
+    for (const std::int64_t n : gradient.strides()) words_.push_back(n);
+  }
+}
+
 }  // namespace ikebana::detail

@@ -32,8 +32,9 @@ inline bool only_allocates(const std::string& name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
 }
 
-/// Operators that overwrite their first argument, or an `out`, do not read it.
+/// Operators that overwrite their first argument, such as `bernoulli_`, or an `out`, do not read it.
 inline bool is_overwritten(const bridge::OperatorCall& call, std::size_t i) {
+  if (i == 0 && call.draws_random_numbers() && writes_argument(call.schema(), i)) return true;
   static constexpr std::array<std::string_view, 3> overwriting = {"aten::copy_", "aten::zero_",
                                                                   "aten::fill_"};
   return call.schema().arguments()[i].is_out() ||
@@ -70,17 +71,18 @@ inline bool writes_unsaid(const std::string& name) {
   return name.find("batch_norm") != std::string::npos && name.find("backward") == std::string::npos;
 }
 
-IKEBANA_INLINE void Recorder::allow(const at::Tensor& t, MemoryUse use, const std::string& name) {
-  if (!t.defined() || !t.has_storage()) return;
-  RecordedMemory& memory = recording_.memory[memory_of(t)];
-  if (memory.use != MemoryUse::Made || !memory.name.empty()) return;
+IKEBANA_INLINE MemoryUse Recorder::allow(const at::Tensor& t, MemoryUse use,
+                                         const std::string& name) {
+  if (!t.defined() || !t.has_storage()) return use;
+  const std::uint32_t at = memory_of(t);
+  RecordedMemory& memory = recording_.memory[at];
+  if (use == MemoryUse::Given && memory.name.empty())
+    known_[at].begin = t.storage_offset() * static_cast<std::int64_t>(t.itemsize());
+  if (memory.use != MemoryUse::Made || !memory.name.empty()) return memory.use;
   memory.use = use, memory.name = name.empty() ? "a number" : name;
   memory.is_written = true;
   if (use == MemoryUse::Persistent) memory.storage = t.storage();
-}
-
-IKEBANA_INLINE void Recorder::mark(Phase phase, std::int64_t microbatch) {
-  phase_ = phase, microbatch_ = microbatch;
+  return use;
 }
 
 IKEBANA_INLINE void Recorder::add_problem(const std::string& sentence) {
@@ -107,13 +109,18 @@ IKEBANA_INLINE std::uint32_t Recorder::memory_of(const at::Tensor& t) {
   return found->second;
 }
 
+/// What a replay is given begins at the first tensor that was listed, wherever its storage begins.
+IKEBANA_INLINE std::int64_t Recorder::first_element(const at::Tensor& t) {
+  return known_[memory_of(t)].begin / static_cast<std::int64_t>(t.itemsize());
+}
+
 IKEBANA_INLINE RecordedTensor Recorder::recorded(const at::Tensor& t) {
   if (!t.defined()) return {};
   RecordedTensor all{.memory = memory_of(t),
                      .dtype = t.scalar_type(),
                      .sizes = at::DimVector(t.sizes()),
                      .strides = at::DimVector(t.strides()),
-                     .offset = t.storage_offset(),
+                     .offset = t.storage_offset() - first_element(t),
                      .is_wrapped_number = t.unsafeGetTensorImpl()->is_wrapped_number(),
                      .is_conjugate = t.is_conj(),
                      .is_negative = t.is_neg()};
@@ -202,12 +209,16 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
     return call.compute();
   }
   RecordedOperator now{.op = call.op(), .is_wide = bridge::is_wide(call)};
+  if (!problems_.empty()) {  // the recording is of no use any more; the host may read other numbers
+    call.compute();
+    return check_results(call, now);
+  }
   begin(now);
   for (std::size_t i = 0; i < call.arguments().size(); ++i) {
     each_tensor_of(call.arguments()[i], [&](const at::Tensor& t) {
       if (t.defined()) check_argument(call, i, t);
     });
-    now.arguments.push_back(problems_.empty() ? recorded(call.arguments()[i]) : RecordedValue());
+    now.arguments.push_back(recorded(call.arguments()[i]));
   }
   allocations_.clear();
   is_in_operator_ = true;
@@ -218,7 +229,7 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
   call.compute();
   is_in_operator_ = false;
   check_results(call, now);
-  if (!problems_.empty()) return;  // the recording is of no use any more
+  if (!problems_.empty()) return;
   const std::size_t known = recording_.memory.size();
   for (const c10::IValue& value : call.results()) now.results.push_back(recorded(value));
   bool shares = false, makes = false;
@@ -294,7 +305,7 @@ IKEBANA_INLINE void Recorder::use(const RecordedOperator& now) {
 }
 
 IKEBANA_INLINE void Recorder::begin(RecordedOperator& now) {
-  now.phase = phase_, now.microbatch = microbatch_, now.unit = unit_;
+  now.phase = phase_, now.unit = unit_;
 }
 
 IKEBANA_INLINE void Recorder::end(RecordedOperator now) {

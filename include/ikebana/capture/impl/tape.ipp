@@ -89,6 +89,8 @@ IKEBANA_INLINE void Tape::place_memory() {
   for (std::size_t i = 0; i < memory.size(); ++i)
     is_placed[i] = memory[i].use == MemoryUse::Made && memory[i].first != RecordedMemory::none;
   plan_ = plan_arena(memory, is_placed);
+  for (std::uint32_t i = 0; i < memory.size(); ++i)
+    if (memory[i].use == MemoryUse::GivenAway) given_away_.push_back(i);
   for (const RecordedMemory& one : memory)
     storages_.push_back(one.storage ? one.storage
                                     : c10::Storage(c10::Storage::use_byte_size_t(), one.bytes,
@@ -102,11 +104,8 @@ IKEBANA_INLINE void Tape::make_calls() {
     const RecordedOperator& one = recording_.operators[k];
     const bool is_called = one.kind == RecordedOperator::Kind::Computes && one.is_live;
     if (!is_called && !one.generator) continue;
-    if (parts_.empty() || parts_.back().phase != one.phase ||
-        parts_.back().microbatch != one.microbatch)
-      parts_.push_back({one.phase, one.microbatch, calls_.size(), calls_.size()});
     make_call(k);
-    parts_.back().end = calls_.size();
+    if (one.phase == Phase::Forward) backward_ = calls_.size();
     most = std::max(most, calls_.back().arguments.size());
   }
   stack_.reserve(most + 8);
@@ -137,10 +136,9 @@ IKEBANA_INLINE void Tape::make_call(std::size_t index) {
   calls_.push_back(std::move(call));
 }
 
-IKEBANA_INLINE at::Tensor Tape::made(const RecordedTensor& t) {
-  if (!t.defined()) return {};
+IKEBANA_INLINE at::Tensor Tape::made(const RecordedTensor& t, const c10::Storage& storage) {
   at::Tensor all = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storages_[t.memory]), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(t.dtype));
   all.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, t.offset);
   if (t.is_wrapped_number) all.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -166,9 +164,9 @@ IKEBANA_INLINE c10::IValue Tape::made(const RecordedValue& value) {
   return all;
 }
 
-IKEBANA_INLINE at::Tensor Tape::tensor(const RecordedTensor& t) {
-  const c10::InferenceMode no_autograd;
-  return made(t);
+IKEBANA_INLINE const void* Tape::data_of(const RecordedTensor& t) const {
+  return static_cast<const char*>(storages_[t.memory].data()) +
+         t.offset * static_cast<std::int64_t>(c10::elementSize(t.dtype));
 }
 
 IKEBANA_INLINE void Tape::use(const Arena& arena) {
@@ -185,10 +183,11 @@ IKEBANA_INLINE void Tape::bind(std::uint32_t memory, void* data) {
       c10::DataPtr(data, c10::Device(at::kCPU)));
 }
 
-IKEBANA_INLINE void Tape::replay(const Part& part) {
+IKEBANA_INLINE void Tape::replay(Phase phase) {
   const c10::InferenceMode no_autograd;
   using Clock = std::chrono::steady_clock;
-  for (std::size_t k = part.begin; k < part.end; ++k) {
+  const bool is_forward = phase == Phase::Forward;
+  for (std::size_t k = is_forward ? 0 : backward_; k < (is_forward ? backward_ : calls_.size()); ++k) {
     if (microseconds_ == nullptr) {
       compute(calls_[k]);
       continue;
@@ -244,7 +243,7 @@ IKEBANA_INLINE Tape::Place Tape::take(std::size_t bytes) noexcept {
     if (present_->writes_out && is_known && !is_scratch) continue;  // of a result
     if (one.bytes != bytes) continue;
     if (!is_known) break;
-    return {const_cast<char*>(arena_) + plan_.places[one.memory], is_scratch};
+    return {storages_[one.memory].mutable_data(), is_scratch};
   }
   return ++unplanned_, Place();
 }
@@ -310,16 +309,13 @@ IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
 IKEBANA_INLINE std::string Tape::text(const std::vector<double>& microseconds) const {
   std::string all = std::to_string(calls_.size()) + " operators, an arena of " +
                     std::to_string(plan_.bytes) + " bytes\n";
-  for (const Part& part : parts_) {
-    all += std::string(phase_name(part.phase)) +
-           (part.phase == Phase::Optimizer ? "" : " of microbatch " + std::to_string(part.microbatch)) + "\n";
-    std::string unit;
-    for (std::size_t k = part.begin; k < part.end; ++k) {
-      const RecordedOperator& one = recording_.operators[calls_[k].index];
-      if (one.unit != unit) all += "  " + ((unit = one.unit).empty() ? "(model)" : unit) + "\n";
-      if (k < microseconds.size()) all += left("    " + c10::str(microseconds[k]) + " us", 18);
-      all += "    " + line_of(calls_[k]) + "\n";
-    }
+  std::string unit;
+  for (std::size_t k = 0; k < calls_.size(); ++k) {
+    const RecordedOperator& one = recording_.operators[calls_[k].index];
+    if (k == 0 || k == backward_) all += std::string(phase_name(one.phase)) + "\n", unit.clear();
+    if (one.unit != unit) all += "  " + ((unit = one.unit).empty() ? "(model)" : unit) + "\n";
+    if (k < microseconds.size()) all += left("    " + c10::str(microseconds[k]) + " us", 18);
+    all += "    " + line_of(calls_[k]) + "\n";
   }
   return all;
 }

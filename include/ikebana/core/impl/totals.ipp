@@ -8,16 +8,6 @@ IKEBANA_INLINE void Totals::check_counts() const {
   for (const Count& count : known_) refuse_zero(count);
 }
 
-IKEBANA_INLINE std::vector<at::Tensor> Totals::make_counts_inputs() {
-  std::vector<at::Tensor> inputs;
-  for (Count& count : known_) {
-    inputs.push_back(at::detail::scalar_tensor_static(count.value(), at::kDouble, at::kCPU));
-    count = Count(inputs.back());
-  }
-  sampled_ = true;
-  return inputs;
-}
-
 IKEBANA_INLINE void Totals::add(const Loss& loss, Roots& roots) {
   roots.clear();
   const std::size_t terms_before = value_.parts.size();

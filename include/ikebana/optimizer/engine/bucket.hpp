@@ -63,6 +63,11 @@ bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Ten
 bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits);
 /// Makes room for copies of everything that an update of the bucket changes.
 void keep_whole(MasterBucket& bucket);
+/// The error of a replay if numbers that the recorded step contains have changed.
+inline constexpr const char* frozen_numbers =
+    "this step is a replay of a recorded one, which contains the weight_decay, betas, eps and "
+    "momentum of each group, and one of them has changed since, by its value or by the schedule. "
+    "Record the step again, or make ordinary steps.";
 /// Sets the rate on its device. Is not part of a recorded step: each replay has another rate, which
 /// is set before it.
 void set_lr(at::Tensor& rate, double lr);

@@ -71,9 +71,10 @@ class WithFallback : public Part {
     fallback_.mechanism.each_number(visit);
   }
   template <class Rate>
-  bool set_numbers(const Rate& rate) {
+  void set_numbers(const Rate& rate) {
+    Part::set_numbers(rate);
     fallback_.mechanism.values = this->values.otherwise;
-    return Part::set_numbers(rate) && fallback_.mechanism.set_numbers(rate);
+    fallback_.mechanism.set_numbers(rate);
   }
   std::string describe() const {
     return Part::describe() + ", otherwise AdamW {" +

@@ -58,7 +58,7 @@ class ParameterBuckets {
   void abort_buckets() noexcept;
   void end_step_of_buckets() noexcept;
   void keep_copies_of_buckets() noexcept { keeps_copies_ = true; }
-  bool set_numbers_of_buckets(const PolicyValues& of, const RateRef& rate);
+  void set_numbers_of_buckets(const PolicyValues& of, const RateRef& rate);
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `state_slots` slots, and sets the buckets' gradients to `convert(gradient, parameter,
   /// name)`. `rate_is_number`: the update takes the lr of a device by `Bucket::with_lr`.
@@ -198,9 +198,9 @@ class GroupedOptimizer : public OptimizerHooks, protected Buckets {
   void each_number(const Visit& visit) const {
     for (const Bucket& bucket : this->buckets_) visit(bucket.lr);
   }
-  /// Sets those tensors before a replay. Returns false if other numbers have changed.
-  bool set_numbers(const RateRef& rate) {
-    return this->set_numbers_of_buckets(this->policy_values(), rate);
+  /// Sets those tensors before a replay. Throws BadValue if other numbers have changed.
+  void set_numbers(const RateRef& rate) {
+    this->set_numbers_of_buckets(this->policy_values(), rate);
   }
 
  protected:

@@ -43,12 +43,12 @@ IKEBANA_INLINE void ParameterBuckets::end_step_of_buckets() noexcept {
   }
 }
 
-IKEBANA_INLINE bool ParameterBuckets::set_numbers_of_buckets(const PolicyValues& of,
+IKEBANA_INLINE void ParameterBuckets::set_numbers_of_buckets(const PolicyValues& of,
                                                              const RateRef& rate) {
-  for (const Bucket& b : buckets_)
-    if (of.numbers_in_step(b.group, rate) != b.numbers) return false;
-  for (Bucket& b : buckets_) set_lr(b.lr, of.checked_rate(b.group, rate));
-  return true;
+  for (Bucket& b : buckets_) {
+    if (of.numbers_in_step(b.group, rate) != b.numbers) refuse_value(frozen_numbers);
+    set_lr(b.lr, of.checked_rate(b.group, rate));
+  }
 }
 
 IKEBANA_INLINE void ParameterBuckets::prepare_with(const PolicyValues& of, const RateRef& rate,
@@ -212,10 +212,10 @@ IKEBANA_INLINE void ParameterBuckets::check_dtype(const Masters& masters, std::s
 }
 
 IKEBANA_INLINE void ParameterBuckets::refuse_recording() {
-  throw RecordLater(
-      "optimizer: this step is recorded, and the optimizer makes or sorts its state in it, as in "
-      "the first two steps, after an error, and where other parameters get gradients. Make "
-      "ordinary steps before.");
+  refuse_value(
+      "this step is recorded, and the optimizer makes or sorts its state in it, as in the first "
+      "two steps, after an error, and where other parameters get gradients. Make ordinary steps "
+      "before.");
 }
 
 IKEBANA_INLINE void ParameterBuckets::sort(const Masters& masters) {

@@ -1,0 +1,198 @@
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <ikebana/capture/microbatch_tape.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE RecordedTensor MicrobatchTape::given(const at::Tensor& t, const std::string& name) {
+  if (!t.defined()) return {};
+  if (recorder_->allow(t, MemoryUse::Given, name) != MemoryUse::Given)
+    recorder_->add_problem("`" + name +
+                           "` of the batch shares its memory with the model, and a replay is given "
+                           "other memory for it. Clone it.");
+  return recorder_->kept(t);
+}
+
+IKEBANA_INLINE void MicrobatchTape::give(const RecordedTensor& to, const at::Tensor& t) {
+  if (!to.defined()) return;
+  auto* data = static_cast<char*>(const_cast<void*>(t.const_data_ptr()));
+  tape_->bind(to.memory,
+              data - to.offset * static_cast<std::int64_t>(c10::elementSize(to.dtype)));
+}
+
+IKEBANA_INLINE void MicrobatchTape::begin_gradients(const Masters& masters) {
+  for (std::size_t i = 0; i < masters.values.size(); ++i)
+    gradients_.push_back({given(masters.values[i].grad(), masters.names[i] + ".grad"), {}});
+}
+
+IKEBANA_INLINE void MicrobatchTape::bind_gradients(const Masters& masters) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (gradients_[i].before.defined()) give(gradients_[i].before, masters.values[i].grad());
+}
+
+IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::Tensor& sum,
+                                             Count& count, double scale) {
+  Term term{.name = name, .sum = recorder_->kept(sum), .count = {}, .number = {}, .scale = scale,
+            .requires_grad = sum.requires_grad()};
+  if (count.on_device()) {
+    const at::Tensor number = count.on_its_device();
+    term.count = recorder_->kept(number);
+    count = Count(number_on_host(number));
+  } else if (count.is_given()) {
+    term.number = count.value();
+  }
+  terms_.push_back(std::move(term));
+}
+
+IKEBANA_INLINE void MicrobatchTape::end_forward(Loss& loss) {
+  terms_before_ = std::exchange(terms_, {});
+  has_unnamed_term_ = loss.sum.defined();
+  if (has_unnamed_term_) add_term({}, loss.sum, loss.count, 1);
+  for (ikebana::Term& term : loss.terms) add_term(term.name, term.sum, term.count, term.scale);
+  outputs_ = loss.outputs.defined() ? recorder_->kept(loss.outputs) : RecordedTensor();
+  if (first_) compare_terms(terms_before_);
+}
+
+IKEBANA_INLINE void MicrobatchTape::compare_terms(const std::vector<Term>& before) {
+  if (before.size() != terms_.size())
+    return recorder_->add_problem("the loss has another number of terms in each step.");
+  for (std::size_t i = 0; i < terms_.size(); ++i) {
+    const std::string name = term_text(terms_[i].name);
+    if (before[i].number != terms_[i].number)
+      recorder_->add_problem("the loss: " + name + "count was " +
+                             c10::str(before[i].number.value_or(0)) + " and is " +
+                             c10::str(terms_[i].number.value_or(0)) +
+                             ", a number of the host, with which every replay would go on. Return "
+                             "it as a tensor, `Loss{sum, mask.sum()}`.");
+    if (before[i].scale != terms_[i].scale)
+      recorder_->add_problem("the loss: " + name + "scale was " + c10::str(before[i].scale) +
+                             " and is " + c10::str(terms_[i].scale) +
+                             ", a number of the host, with which every replay would go on. "
+                             "Multiply it into the sum, as a buffer that is changed by operators.");
+  }
+}
+
+IKEBANA_INLINE void MicrobatchTape::begin_backward(const Roots& roots) {
+  for (const at::Tensor& seed : roots.seeds) seeds_.push_back(given(seed, "seed"));
+}
+
+IKEBANA_INLINE void MicrobatchTape::end_backward(const Masters& masters) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (const at::Tensor& gradient = masters.values[i].grad(); gradient.defined())
+      gradients_[i].after = recorder_->kept(gradient);
+}
+
+IKEBANA_INLINE void MicrobatchTape::end_recording() {
+  Recording recording = std::move(recorder_->recording());
+  recorder_.reset();
+  if (!first_) return void(first_ = std::move(recording));
+  auto give_away = [&](const RecordedTensor& t) {
+    if (t.defined() && recording.memory[t.memory].use == MemoryUse::Made)
+      recording.memory[t.memory].use = MemoryUse::GivenAway;
+  };
+  give_away(outputs_);
+  if (place_ == MicrobatchPlace::First)
+    for (const Gradient& gradient : gradients_) give_away(gradient.after);
+  tape_ = std::make_unique<Tape>(std::move(recording));
+  first_.reset();
+}
+
+IKEBANA_INLINE void MicrobatchTape::allocate_fresh() {
+  fresh_.clear();
+  tape_->each_given_away([&](std::uint32_t memory, std::size_t bytes) {
+    c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::GetCPUAllocator(),
+                         /*resizable=*/true);
+    tape_->bind(memory, storage.mutable_data());
+    fresh_.emplace(memory, std::move(storage));
+  });
+}
+
+IKEBANA_INLINE at::Tensor MicrobatchTape::taken(const RecordedTensor& t) {
+  if (!t.defined()) return {};
+  const auto found = fresh_.find(t.memory);
+  if (found == fresh_.end()) return tape_->tensor(t).clone();
+  return tape_->tensor(t, found->second);
+}
+
+IKEBANA_INLINE at::Tensor MicrobatchTape::sum_of(const Term& term) {
+  const void* from = tape_->data_of(term.sum);
+  at::Tensor own = at::detail::scalar_tensor_static(0, term.sum.dtype, at::kCPU);
+  std::memcpy(own.mutable_data_ptr(), from, c10::elementSize(term.sum.dtype));
+  if (!term.sum.sizes.empty()) own = own.reshape(term.sum.sizes);
+  return term.requires_grad ? own.set_requires_grad(true) : own;
+}
+
+IKEBANA_INLINE Count MicrobatchTape::count_of(const Term& term) {
+  if (!term.count.defined()) return term.number ? Count(*term.number) : Count();
+  const void* data = tape_->data_of(term.count);
+  if (term.count.dtype == at::kLong) return *static_cast<const std::int64_t*>(data);
+  if (term.count.dtype == at::kDouble) return *static_cast<const double*>(data);
+  return *static_cast<const float*>(data);
+}
+
+IKEBANA_INLINE Loss MicrobatchTape::replayed_forward() {
+  allocate_fresh();
+  tape_->replay(Phase::Forward);
+  Loss loss;
+  std::size_t i = 0;
+  if (has_unnamed_term_) loss.sum = sum_of(terms_[0]), loss.count = count_of(terms_[0]), ++i;
+  for (; i < terms_.size(); ++i)
+    loss.terms.push_back({terms_[i].name, sum_of(terms_[i]), count_of(terms_[i]), terms_[i].scale});
+  loss.outputs = taken(outputs_);
+  return loss;
+}
+
+IKEBANA_INLINE void MicrobatchTape::replay_backward(const Roots& roots, const Masters& masters) {
+  for (std::size_t i = 0; i < seeds_.size(); ++i) give(seeds_[i], roots.seeds[i]);
+  tape_->replay(Phase::Backward);
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    Gradient& one = gradients_[i];
+    if (!one.after.defined() || one.after == one.before) continue;
+    if (place_ == MicrobatchPlace::Only) {
+      if (!one.tensor.defined()) one.tensor = tape_->tensor(one.after);
+      masters.values[i].mutable_grad() = one.tensor;
+    } else {
+      masters.values[i].mutable_grad() = taken(one.after);
+    }
+  }
+  fresh_.clear();
+}
+
+IKEBANA_INLINE MicrobatchTape* Tapes::find(const BatchForm& form) {
+  for (const auto& tape : tapes_)
+    if (tape->form() == form) return tape->last_use = ++uses_, tape.get();
+  return nullptr;
+}
+
+IKEBANA_INLINE MicrobatchTape& Tapes::add(const BatchForm& form, MicrobatchPlace place,
+                                          std::int64_t most) {
+  if (static_cast<std::int64_t>(tapes_.size()) >= most)
+    tapes_.erase(std::min_element(tapes_.begin(), tapes_.end(), [](const auto& a, const auto& b) {
+      return a->last_use < b->last_use;
+    }));
+  tapes_.push_back(std::make_unique<MicrobatchTape>(form, place));
+  tapes_.back()->last_use = ++uses_;
+  return *tapes_.back();
+}
+
+IKEBANA_INLINE void Tapes::open(MicrobatchTape& tape) {
+  if (arena_.bytes() < tape.tape().arena_bytes()) {
+    std::size_t bytes = 0;
+    for (const auto& one : tapes_)
+      if (one->is_ready()) bytes = std::max(bytes, one->tape().arena_bytes());
+    arena_.reserve(bytes);
+  }
+  tape.tape().use(arena_);
+}
+
+IKEBANA_INLINE void Tapes::release_memory() noexcept {
+  arena_.release();
+}
+
+IKEBANA_INLINE void Tapes::clear() noexcept {
+  tapes_.clear(), arena_.release();
+}
+
+}  // namespace ikebana::detail
