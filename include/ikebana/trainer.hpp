@@ -234,6 +234,13 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                                   [&] { ikebana::step(core(), detail::unwrapped<Core>(batch)); });
   }
 
+  /// Returns what `Capture<...>` replays, as a text: each operator in its order, with the tensors
+  /// that it reads and writes, and its least time in the first replays.
+  template <class What = WholeStep>
+  std::string tape() {
+    return mechanism<Capture<What>>().text();
+  }
+
   /// Returns the whole recipe, defaults included, in wrapping order.
   std::string describe() {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +

@@ -42,16 +42,14 @@ class Tape : public bridge::AllocationPlanV1 {
   /// places.
   std::int64_t unplanned() const { return unplanned_; }
   std::int64_t copies() const { return copies_; }
-  /// The operators in their order, with the tensors that they read and write, as a text. With
-  /// `microseconds`, which has one number for each operator, also with their times.
-  std::string text(const std::vector<double>& microseconds = {}) const;
+  /// The operators in their order, with the tensors that they read and write, as a text, and the
+  /// least time of each in the first replays.
+  std::string text() const;
   /// Calls `f(operator)` for each operator that a replay computes.
   template <class F>
   void each_operator(const F& f) const {
     for (const Call& call : calls_) f(recording_.operators[call.index]);
   }
-  /// Measures the operators of the following replays: the least time of each, in microseconds.
-  void measure(std::vector<double>* microseconds) { microseconds_ = microseconds; }
 
   Place take(std::size_t bytes) noexcept override;
   void allocated(void*, std::size_t) noexcept override {}
@@ -76,6 +74,7 @@ class Tape : public bridge::AllocationPlanV1 {
   static at::Tensor made(const RecordedTensor& t, const c10::Storage& storage);
   at::Tensor made(const RecordedTensor& t) { return t.defined() ? made(t, storages_[t.memory]) : at::Tensor(); }
   c10::IValue made(const RecordedValue& value);
+  void replay_timed(std::size_t begin, std::size_t end);
   void compute(const Call& call);
   void take_results(const Call& call);
   void move_generator(const RecordedOperator& random);
@@ -95,7 +94,9 @@ class Tape : public bridge::AllocationPlanV1 {
   const Call* present_ = nullptr;  // the operator whose allocations are served
   std::size_t next_allocation_ = 0;
   std::int64_t unplanned_ = 0, copies_ = 0;
-  std::vector<double>* microseconds_ = nullptr;
+  static constexpr int timed_replays = 8;
+  int replays_ = 0;
+  std::vector<double> microseconds_;  // the least time of each call
 };
 
 /// Returns the overload of an operator that writes its results to tensors that it is given, if a

@@ -64,6 +64,8 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   template <class Core, class Batch, class Next>
   Loss around_microbatch(Core& core, const Batch& microbatch, Next&& next) {
     present_ = nullptr;
+    if constexpr (requires { core.mechanisms.checkpoint.measures(); })
+      if (core.mechanisms.checkpoint.measures()) return next();
     if (!records_ || core.step.dry != nullptr || core.step.is_dummy) return next();
     const Masters& masters = core.parameters.masters();
     const detail::MicrobatchPlace place = place_of(core.step);
@@ -136,6 +138,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   };
 
   static detail::MicrobatchPlace place_of(const StepState& step);
+  [[noreturn]] static void refuse_by_unit();
   template <class Core>
   bool is_unchanged(Core& core) {
     return is_known_ && modes_ == detail::TorchModes::now() && model_.is_unchanged() &&
@@ -148,6 +151,10 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     const torch::nn::Module& model = *core.units.units()[0].module;
     if (!sizes_) sizes_.emplace().template add_model<typename Core::Model>();
     model_.take(model, *sizes_), buffers_ = model.buffers();
+    core.mechanisms.each(AxisList<axis::observe>(), [](auto& mechanism) {
+      if constexpr (requires { mechanism.values.by_unit; })
+        if (mechanism.values.by_unit) refuse_by_unit();
+    });
     known_.emplace(core.parameters.masters());
     modes_ = detail::TorchModes::now(), hash_ = hash_of_values(core);
     is_known_ = true;

@@ -4,6 +4,7 @@
 #include <ikebana/checks/policies_by_name.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/refuse_capture.hpp>
 #include <ikebana/grammar/refuse_offload.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/grammar/units.hpp>
@@ -150,6 +151,21 @@ template <class O, class Where, class... What>
 struct in_backward<InBackward<O>, Offload<Where, What...>>
     : is<UpdatesBeforeArrival<InBackward<O>, Offload<Where, What...>>> {};
 
+/// Says which policies do more in forward and backward than a replay repeats.
+template <class Policy, class Other>
+struct in_replay : is<Nothing> {};
+template <class What, class How>
+  requires(!std::is_same_v<What, Off> && !std::is_same_v<How, Off>)
+struct in_replay<Capture<What>, Shard<How>> : is<ExchangesInBackward<Capture<What>, Shard<How>>> {};
+template <class What, class Where, class... Tensors>
+  requires(!std::is_same_v<What, Off> && !std::is_same_v<Where, Off>)
+struct in_replay<Capture<What>, Offload<Where, Tensors...>>
+    : is<MovesInBackward<Capture<What>, Offload<Where, Tensors...>>> {};
+template <class What, class O>
+  requires(!std::is_same_v<What, Off>)
+struct in_replay<Capture<What>, InBackward<O>> : is<UpdatesInReplay<Capture<What>, InBackward<O>>> {
+};
+
 /// True for `Without` of any axis.
 template <class Policy>
 inline constexpr bool is_without = false;
@@ -163,7 +179,9 @@ consteval auto check_pair() {
   if constexpr (std::is_same_v<Policy, Later>) return is<PolicyTwice<Policy>>{};
   else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
     return is<typename first<typename in_backward<Policy, Later>::type,
-                             typename in_backward<Later, Policy>::type>::type>{};
+                             typename in_backward<Later, Policy>::type,
+                             typename in_replay<Policy, Later>::type,
+                             typename in_replay<Later, Policy>::type>::type>{};
   else if constexpr (detail::takes_many<Axis> && !is_without<Policy> && !is_without<Later>)
     return is<Nothing>{};
   else return is<TwoPoliciesSet<Axis, Policy, Later>>{};

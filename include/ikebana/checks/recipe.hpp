@@ -96,10 +96,41 @@ consteval auto mechanism() {
   if constexpr (!refuse::passed<Within>) return refuse::is<Within>{};
   else if constexpr (!refuse::complete<M> && on_ranks)
     return refuse::is<refuse::NotIncluded<Policy>>{};
+  else if constexpr (!refuse::complete<M> && refuse::listed<Policy> &&
+                     std::is_same_v<axis_of_t<Policy>, axis::capture>)
+    return refuse::is<refuse::CaptureNotIncluded<Policy>>{};
   else if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
   else if constexpr (!well_made<Policy>)
     return refuse::is<refuse::BadMechanism<Policy, HooksOf<axis_of_t<Policy>>>>{};
   else return check_hooks<Policy>();
+}
+
+/// True for a mechanism that declares that all it does in forward and backward is done by operators.
+template <class M>
+inline constexpr bool is_replayed = false;
+template <class M>
+  requires requires { M::is_replayed; }
+inline constexpr bool is_replayed<M> = M::is_replayed;
+/// True for a policy of a user's own with hooks that a replay would leave out.
+template <class Policy>
+consteval bool has_hooks_in_replay() {
+  using M = Mechanism<Policy>;
+  if constexpr (!own_policy<Policy> || is_replayed<M>) return false;
+  else
+    return has_hook<hook::around_unit, M> || has_hook<hook::before_unit_backward, M> ||
+           has_hook<hook::after_unit_backward, M> || has_hook<hook::gather, M> ||
+           has_hook<hook::around_forward, M>;
+}
+/// Stage 6: checks that what `Capture<...>` replays has no hooks of a user's own.
+template <class Policy, class... Policies>
+consteval auto replayed() {
+  if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::capture> ||
+                std::is_same_v<Policy, Capture<Off>>)
+    return refuse::is<refuse::Nothing>{};
+  else
+    return refuse::first<std::conditional_t<has_hooks_in_replay<Policies>(),
+                                            refuse::OwnHooksInReplay<Policy, Policies>,
+                                            refuse::Nothing>...>{};
 }
 
 template <class Model, class... Policies>
@@ -113,7 +144,11 @@ consteval auto check_recipe() {
     using Fit = refuse::model_diagnosis_t<Model, Policies...>;
     if constexpr (!std::is_void_v<NotAUnit>) return refuse::is<refuse::BadUnits<Model, NotAUnit>>{};
     else if constexpr (!refuse::passed<Fit>) return refuse::is<Fit>{};
-    else return refuse::first<typename decltype(mechanism<Policies>())::type...>{};
+    else {
+      using Unfit = typename refuse::first<typename decltype(mechanism<Policies>())::type...>::type;
+      if constexpr (!refuse::passed<Unfit>) return refuse::is<Unfit>{};
+      else return refuse::first<typename decltype(replayed<Policies, Policies...>())::type...>{};
+    }
   }
 }
 

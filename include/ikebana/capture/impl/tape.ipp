@@ -1,8 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/capture/tape.hpp>
+#include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
@@ -185,18 +187,22 @@ IKEBANA_INLINE void Tape::bind(std::uint32_t memory, void* data) {
 
 IKEBANA_INLINE void Tape::replay(Phase phase) {
   const c10::InferenceMode no_autograd;
-  using Clock = std::chrono::steady_clock;
   const bool is_forward = phase == Phase::Forward;
-  for (std::size_t k = is_forward ? 0 : backward_; k < (is_forward ? backward_ : calls_.size()); ++k) {
-    if (microseconds_ == nullptr) {
-      compute(calls_[k]);
-      continue;
-    }
-    const auto begin = Clock::now();
+  const std::size_t begin = is_forward ? 0 : backward_;
+  const std::size_t end = is_forward ? backward_ : calls_.size();
+  if (is_forward && replays_ <= timed_replays) ++replays_;
+  if (replays_ <= timed_replays) return replay_timed(begin, end);
+  for (std::size_t k = begin; k < end; ++k) compute(calls_[k]);
+}
+
+IKEBANA_INLINE void Tape::replay_timed(std::size_t begin, std::size_t end) {
+  using Clock = std::chrono::steady_clock;
+  microseconds_.resize(calls_.size(), std::numeric_limits<double>::infinity());
+  for (std::size_t k = begin; k < end; ++k) {
+    const auto start = Clock::now();
     compute(calls_[k]);
-    const double now = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-    microseconds_->resize(calls_.size(), std::numeric_limits<double>::infinity());
-    (*microseconds_)[k] = std::min((*microseconds_)[k], now);
+    const std::chrono::duration<double, std::micro> time = Clock::now() - start;
+    microseconds_[k] = std::min(microseconds_[k], time.count());
   }
 }
 
@@ -306,16 +312,20 @@ IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
          (shapes.empty() ? "" : "  #" + shapes);
 }
 
-IKEBANA_INLINE std::string Tape::text(const std::vector<double>& microseconds) const {
-  std::string all = std::to_string(calls_.size()) + " operators, an arena of " +
-                    std::to_string(plan_.bytes) + " bytes\n";
+IKEBANA_INLINE std::string Tape::text() const {
+  std::string all = std::to_string(calls_.size()) + " operators, in an arena of " +
+                    bytes_text(static_cast<std::int64_t>(plan_.bytes)) + "\n";
   std::string unit;
   for (std::size_t k = 0; k < calls_.size(); ++k) {
     const RecordedOperator& one = recording_.operators[calls_[k].index];
     if (k == 0 || k == backward_) all += std::string(phase_name(one.phase)) + "\n", unit.clear();
-    if (one.unit != unit) all += "  " + ((unit = one.unit).empty() ? "(model)" : unit) + "\n";
-    if (k < microseconds.size()) all += left("    " + c10::str(microseconds[k]) + " us", 18);
-    all += "    " + line_of(calls_[k]) + "\n";
+    if (one.unit != unit && k < backward_) {
+      unit = one.unit;
+      all += "  " + (unit.empty() ? std::string("outside of units") : unit) + "\n";
+    }
+    char time[32] = "";
+    if (k < microseconds_.size()) std::snprintf(time, sizeof time, "%8.1f us", microseconds_[k]);
+    all += right(time, 11) + "    " + line_of(calls_[k]) + "\n";
   }
   return all;
 }

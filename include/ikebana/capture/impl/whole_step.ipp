@@ -26,6 +26,12 @@ IKEBANA_INLINE detail::MicrobatchPlace Mechanism<Capture<WholeStep>>::place_of(
   return step.microbatch == 1 ? detail::MicrobatchPlace::First : detail::MicrobatchPlace::Further;
 }
 
+IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse_by_unit() {
+  throw BadValue(
+      "Capture<WholeStep>: Observe<Memory> has by_unit, which measures what each unit allocates, "
+      "and a replay allocates nothing and runs no unit. Leave out one of the two.");
+}
+
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_recording() {
   if (const std::string name = model_.changed_module(); !name.empty())
     present_->recorder()->add_problem(

@@ -132,6 +132,8 @@ class BudgetMechanism : public CheckpointMechanism {
     if (!present.has_times && !without_values() && !recording())
       times_.emplace(device_, present.planned);
   }
+  /// Returns true while a step is measured, which computes more than other steps.
+  bool measures() const { return measurement_ != nullptr || times_.has_value(); }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     if (measurement_) measurement_->begin_update(), before_update_ = measurement_->bytes_now();
