@@ -4,7 +4,7 @@ GROUPS = {
     "Start": ["tutorial", "recipes", "slow", "from_pytorch", "from_lightning", "examples",
               "finetune"],
     "Policies": ["precision", "checkpoint", "accumulate", "optimizer", "schedule", "objective",
-                 "clip", "average", "freeze", "layout", "offload", "shard"],
+                 "clip", "average", "freeze", "layout", "offload", "shard", "capture"],
     "Data and state": ["data", "fit", "evaluate", "state", "tensors", "between_steps",
                        "reproducibility"],
     "Guides": ["memory", "memory_tools", "programs", "production", "devices", "gpu", "modules",

@@ -35,7 +35,7 @@ TOPICS = [
           intro="Every error of the library derives from `Error`. A text says what, where and "
           "the cure."),
     Topic("recipe", "Recipes, axes and null choices", ("README.md", "docs/architecture.md", "docs/accumulate.md"),
-          ("core/off.hpp",), ("axis::", "Capture", "Dynamic", "Fit"),
+          ("core/off.hpp",), ("axis::", "Dynamic", "Fit"),
           intro="The axes of a recipe, and the choice of each that leaves things as they are."),
     Topic("precision", "Precision", ("docs/precision.md",), ("precision/",),
           ("Precision", "CPUProducts"),
@@ -82,6 +82,10 @@ TOPICS = [
     Topic("shard", "Several ranks", ("docs/shard.md",), ("shard/",), ("Shard", "HSDP", "StopWish"),
           intro="Training on several ranks, each a process. A program includes "
           "`ikebana/shard.hpp`."),
+    Topic("capture", "Recorded steps", ("docs/capture.md",), ("capture/",), ("Capture",),
+          intro="Forward and backward of a step, recorded once and replayed afterwards: "
+          "`Trainer{model, AdamW{}, Capture<WholeStep>{}}`. A program includes "
+          "`ikebana/capture.hpp`."),
     Topic("fit", "fit", ("docs/fit.md", "docs/from_pytorch.md", "docs/state.md", "docs/data.md"),
           ("fit/",),
           intro="The options of `Trainer::fit`, and what it uses: the progress bar, early "

@@ -18,6 +18,13 @@ CURES = {
     # Programs
     "export_program: <text>.":
         "The text names the operator, the unit, and what to compute instead.",
+    # Recorded steps
+    "Capture<WholeStep>: this step cannot be recorded:":
+        "Each line names the operator, the unit, and what to write instead: see the list below and "
+        "docs/capture.md.",
+    "Capture<WholeStep>: steps run as without it":
+        "Its lines are those of the `BadModel`: see docs/capture.md, or leave `Capture<WholeStep>` "
+        "out.",
     # Data
     "a new loop tries it again, and seek(":
         "Correct the dataset for that sample, or skip the batch by `seek`.",

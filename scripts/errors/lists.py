@@ -2,7 +2,7 @@
 lists."""
 import re
 
-from names import has_literal
+from names import has_literal, varies
 from texts import Texts
 
 
@@ -60,6 +60,16 @@ def given(tree, header, name, parameter):
     return [t for bound in tree.bounds(function, {parameter}) for t in bound.texts[parameter]]
 
 
+def of_recordings(tree):
+    """Yields (title, texts) of what the list of `Capture<WholeStep>` may contain."""
+    yield "Why a step cannot be recorded", given(
+        tree, "capture/recorder.hpp", "add_problem", "sentence")
+    yield "How an operator may differ between two recordings", [
+        text.replace(varies("of"), "its " + varies("argument or result"))
+        for text in returned(tree, "capture/recording.hpp", "difference")
+        if not text.startswith("its ")]
+
+
 def of_group(tree, heading):
     """Yields (title, texts) of what the texts of a group of the page may contain."""
     if heading == "BadState":
@@ -69,6 +79,7 @@ def of_group(tree, heading):
         yield "What the list of `load_weights` may contain", given(
             tree, "state/weights.hpp", "add_problem", "what")
     elif heading == "BadModel":
+        yield from of_recordings(tree)
         yield "Why a graph of torch.export cannot be run, besides its nodes", given(
             tree, "program/graph_compiler.hpp", "refuse", "text")
         yield "Why a module of a program is no unit", [

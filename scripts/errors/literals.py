@@ -14,7 +14,8 @@ OTHERS = {
         "  with one of these", "%.2f bytes", "memory held between", "  of these, on",
         "  parameters, gradients", "allocated before", "free within used", "  the cache was",
         " times to find room", "memory of a step", "a write in place breaks",
-        " in the first bucket", "fit: resumes after"),
+        " in the first bucket", "fit: resumes after",
+        " operators, in an arena of", "no step was recorded yet"),
     "what a number that is loaded must be, in the list of `restore:`": (
         "the number of parts", "a whole number", "a number of batches", "an index of"),
     "names of calls and parts of a text, which stand there as <name>": (
@@ -39,7 +40,8 @@ OTHERS = {
         " reads a view that no", " False None True",
         " T_destination add_module", " abs aiter all anext", "{\"type\": null"),
     "what the compiler warns of a deprecated name": ("use with_full_weights(f,",),
-    "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
+    "schemas of operators": ("ikebana::bn_relu(", "ikebana::bn_relu_backward(",
+                             "ikebana::chunked_attention(", "ikebana::composed_attention("),
     "what no user meets": (
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",
         "json: a call in", "archive: another size than", "the messages were", "the ranks did not",

@@ -23,7 +23,8 @@ SHOWN_AS = {
     "checkpoint/frame/frame.hpp:text": "shape and dtype", "modules/attention.hpp:text": "shape",
     "shard/group/connection.hpp:text": "call", "shard/launch/meeting.hpp:get": "refusal",
     "shard/launch/rank_processes.hpp:described": "rank, and how it ended",
-    "exception_text": "its text",
+    "exception_text": "its text", "place_text": "`{operator}`, in {phase} of `{unit}`, ",
+    "shape_text": "dtype and shape", "capture/recorder.hpp:difference": "difference",
 }
 # Parameters and variables that stay names, by the header.
 KEPT = {"state/archive.hpp:name", "core/rethrow.hpp:lost", "core/rethrow.hpp:memory",

@@ -51,6 +51,7 @@ PARTS = {"ParseError", "Refusal"}
 # Errors that consist of other texts alone.
 WITHOUT_TEXT = {("core/rethrow.hpp", "StepFailed"), ("core/rethrow.hpp", "FileFailed"),
                 ("posix/machine_memory.hpp", "bad_alloc"),
+                ("capture/recorder.hpp", "bad_alloc"),
                 ("core/untrained_leaves.hpp", "bad_alloc")}
 # Functions besides constructors that are given a text: what it is then. Of warnings all arguments
 # are parts of it, of the others the one at this index.

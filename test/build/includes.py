@@ -24,8 +24,8 @@ ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_bodies|_optim|_c10d)?\.hpp$",
 AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
         r"state/archive|posix/)")
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
-ALONE = (r"ikebana/(?:(?:modules|bridge|fake|shard|estimate|memory|pieces|program)/|"
-         r"(?:shard|estimate|memory|pieces|program)\.hpp|detail/exporting|"
+ALONE = (r"ikebana/(?:(?:modules|bridge|capture|fake|shard|estimate|memory|pieces|program)/|"
+         r"(?:capture|shard|estimate|memory|pieces|program)\.hpp|detail/exporting|"
          r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d)|state/files/zip_|"
          r"posix/(?:child|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
 

@@ -3,6 +3,7 @@
 // instead of the many small ones that it consists of, as with LibTorch's own fused kernels.
 
 #include <ikebana/bridge/operators.hpp>
+#include <ikebana/detail/recording.hpp>
 #include <ikebana/posix/library.hpp>
 #include <optional>
 
@@ -13,6 +14,8 @@ namespace ikebana::bridge {
 inline constexpr const char* custom_operators[] = {
     "ikebana::composed_attention",
     "ikebana::chunked_attention",
+    "ikebana::bn_relu",
+    "ikebana::bn_relu_backward",
 };
 
 namespace detail {
@@ -54,3 +57,14 @@ auto call_as_operator(const char* schema, const Arguments&... arguments) {
 }
 
 }  // namespace ikebana::bridge
+
+namespace ikebana::detail {
+
+/// Calls `kernel`, which computes on the host, as an operator while a step is recorded, so that a
+/// replay calls it again.
+template <auto kernel, class... Arguments>
+auto recorded_call(const char* schema, const Arguments&... arguments) {
+  return recording() ? bridge::call_as_operator<kernel>(schema, arguments...) : kernel(arguments...);
+}
+
+}  // namespace ikebana::detail

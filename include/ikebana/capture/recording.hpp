@@ -79,6 +79,7 @@ struct RecordedOperator {
   std::vector<RecordedValue> arguments = {}, results = {};
   std::vector<RecordedAllocation> allocations = {};
   bool is_wide = false;  ///< bridge::WideProductsScope computes it
+  bool has_gradients = false;  ///< the grad mode: some kernels keep more for a backward
   bool is_live = true;   ///< something that outlives the step depends on it
   Phase phase = Phase::Forward;
   std::string unit = {};  ///< the unit whose forward called it

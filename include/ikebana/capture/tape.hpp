@@ -63,7 +63,7 @@ class Tape : public bridge::AllocationPlanV1 {
     std::vector<c10::IValue> arguments = {};
     std::vector<at::Tensor> results = {};  // of one that returns them, not of one with `out`
     std::size_t index = 0;                 // in the recording
-    bool is_wide = false, writes_out = false;
+    bool is_wide = false, has_gradients = false, writes_out = false;
     const RecordedOperator* random = nullptr;  // it is no operator, but moves a generator
   };
 

@@ -140,6 +140,24 @@ std::vector<double> elements(const at::Tensor& t);
 at::Tensor as_tensor(const std::vector<double>& values);
 at::Tensor vector_like(const std::vector<double>& values, const at::Tensor& like);
 
+/// The result of the loops, and the batch's mean, variance and inverse of the standard deviation,
+/// in FP64.
+using BNReLUResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+/// Computes relu(batch_norm(x) + residual) by the loops.
+BNReLUResult bn_relu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                     const std::optional<at::Tensor>& residual, double eps);
+/// The gradients of x, weight, bias and residual.
+using BNReLUGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+/// Computes the gradients by the loops: of the residual if `adds`, of x if `to_x`.
+BNReLUGradients bn_relu_backward(const at::Tensor& x, const at::Tensor& result,
+                                 const at::Tensor& gradient, const at::Tensor& weight,
+                                 const at::Tensor& batch_mean, const at::Tensor& batch_inverse_std,
+                                 bool adds, bool to_x);
+/// The statistics by which the running ones move.
+struct BNReLUStatistics {
+  at::Tensor mean, var;
+};
+
 /// Computes relu(batch_norm(x) + residual) in training mode, by the loops. Keeps x and its result,
 /// which the next layer keeps as well, and two numbers for each channel.
 struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
@@ -150,12 +168,11 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
   /// format.
   static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const std::optional<at::Tensor>& residual,
-                            BatchStatistics& statistics, double eps);
+                            BNReLUStatistics& statistics, double eps);
 
   static Tensors backward(Context* context, const Tensors& gradients);
 
  private:
-  static const float* values(const at::Tensor& t);
   /// Computes a backward with create_graph, by operators that have a derivative.
   static Tensors backward_by_operators(Context* context, const at::Tensor& gradient);
 };
@@ -197,7 +214,7 @@ struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl>, detail::Has
 
  private:
   at::Tensor fused(const at::Tensor& x, const at::Tensor& residual);
-  void track(const detail::BatchStatistics& statistics, std::int64_t values);
+  void track(const detail::BNReLUStatistics& statistics, std::int64_t values);
 };
 TORCH_MODULE(BNReLU2d);
 

@@ -208,7 +208,8 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
                 "was called on another thread. Compute a step on the thread that calls it.");
     return call.compute();
   }
-  RecordedOperator now{.op = call.op(), .is_wide = bridge::is_wide(call)};
+  RecordedOperator now{.op = call.op(), .is_wide = bridge::is_wide(call),
+                       .has_gradients = at::GradMode::is_enabled()};
   if (!problems_.empty()) {  // the recording is of no use any more; the host may read other numbers
     call.compute();
     return check_results(call, now);

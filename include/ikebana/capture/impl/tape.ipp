@@ -117,7 +117,7 @@ IKEBANA_INLINE void Tape::make_call(std::size_t index) {
   const RecordedOperator& one = recording_.operators[index];
   static const auto no_operator = *c10::Dispatcher::singleton().findSchema({"aten::empty", "memory_format"});
   Call call(one.op ? *one.op : no_operator);
-  call.index = index, call.is_wide = one.is_wide;
+  call.index = index, call.is_wide = one.is_wide, call.has_gradients = one.has_gradients;
   if (one.generator) {
     call.random = &one;
     return calls_.push_back(std::move(call));
@@ -185,8 +185,22 @@ IKEBANA_INLINE void Tape::bind(std::uint32_t memory, void* data) {
       c10::DataPtr(data, c10::Device(at::kCPU)));
 }
 
+/// RAII: operators are called as they were recorded, below autograd and autocast.
+class BelowAutograd {
+ public:
+  BelowAutograd() : grad_mode_(at::GradMode::is_enabled()) {}
+  ~BelowAutograd() { at::GradMode::set_enabled(grad_mode_); }
+  BelowAutograd(const BelowAutograd&) = delete;
+  BelowAutograd& operator=(const BelowAutograd&) = delete;
+
+ private:
+  at::AutoDispatchBelowADInplaceOrView below_;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
+  bool grad_mode_;
+};
+
 IKEBANA_INLINE void Tape::replay(Phase phase) {
-  const c10::InferenceMode no_autograd;
+  const BelowAutograd below;
   const bool is_forward = phase == Phase::Forward;
   const std::size_t begin = is_forward ? 0 : backward_;
   const std::size_t end = is_forward ? backward_ : calls_.size();
@@ -208,6 +222,8 @@ IKEBANA_INLINE void Tape::replay_timed(std::size_t begin, std::size_t end) {
 
 IKEBANA_INLINE void Tape::compute(const Call& call) {
   if (call.random != nullptr) return move_generator(*call.random);
+  if (call.has_gradients != at::GradMode::is_enabled())
+    at::GradMode::set_enabled(call.has_gradients);
   stack_.assign(call.arguments.begin(), call.arguments.end());
   const RecordedOperator& recorded = recording_.operators[call.index];
   present_ = &call, next_allocation_ = 0;

@@ -1,7 +1,9 @@
 #pragma once
 #include <array>
 #include <cmath>
+#include <ikebana/bridge/custom_operator.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/recording.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/bn_relu.hpp>
 #include <tuple>
@@ -128,13 +130,16 @@ IKEBANA_INLINE at::Tensor vector_like(const std::vector<double>& values, const a
   return as_tensor(values).to(like.options().requires_grad(false));
 }
 
-IKEBANA_INLINE at::Tensor FusedBNReLU::forward(Context* context, const at::Tensor& x,
-                                               const at::Tensor& weight, const at::Tensor& bias,
-                                               const std::optional<at::Tensor>& residual,
-                                               BatchStatistics& statistics, double eps) {
+IKEBANA_INLINE const float* values_of(const at::Tensor& t) {
+  return without_values() ? nullptr : static_cast<const float*>(t.const_data_ptr());
+}
+
+IKEBANA_INLINE BNReLUResult bn_relu(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias,
+                                    const std::optional<at::Tensor>& residual, double eps) {
   const ImageBlocks images(x);
-  const auto* from = values(x);
-  statistics = statistics_of(images, from, eps);
+  const auto* from = values_of(x);
+  const BatchStatistics statistics = statistics_of(images, from, eps);
   std::vector<double> scale = elements(weight);
   for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= statistics.inverse_std[c];
   const ImageBlocks::PerChannel m(images, statistics.mean), a(images, scale);
@@ -143,31 +148,27 @@ IKEBANA_INLINE at::Tensor FusedBNReLU::forward(Context* context, const at::Tenso
   for (std::size_t c = 0; c < shift.size(); ++c) shift[c] -= rest[c] * scale[c];
   const ImageBlocks::PerChannel b(images, shift);
   const at::Tensor y = at::empty_like(x);
-  const float* add = residual ? values(*residual) : nullptr;
+  const float* add = residual ? values_of(*residual) : nullptr;
   float* to = data_of<float>(y);
   images.each(from, [&](auto offset, avx2::Run run, auto channel) noexcept {
     avx2::forward(from + offset, add == nullptr ? nullptr : add + offset, to + offset, run,
                   m[channel], a[channel], b[channel]);
   });
-  context->save_for_backward(
-      {x, y, weight, as_tensor(statistics.mean), as_tensor(statistics.inverse_std)});
-  context->saved_data["eps"] = eps;
-  context->saved_data["adds"] = residual.has_value();
-  return y;
+  return {y, as_tensor(statistics.mean), as_tensor(statistics.var),
+          as_tensor(statistics.inverse_std)};
 }
 
-IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward(Context* context,
-                                                          const Tensors& gradients) {
-  if (at::GradMode::is_enabled()) return backward_by_operators(context, gradients[0]);
-  const Tensors saved = context->get_saved_variables();
-  const at::Tensor &x = saved[0], &weight = saved[2];
-  const bool adds = context->saved_data["adds"].toBool() && context->needs_input_grad(3);
-  const at::Tensor gradient = gradients[0].contiguous(x.suggest_memory_format()),
-                   dx = at::empty_like(x), passed = adds ? at::empty_like(x) : dx;
+IKEBANA_INLINE BNReLUGradients bn_relu_backward(const at::Tensor& x, const at::Tensor& result,
+                                                const at::Tensor& gradient,
+                                                const at::Tensor& weight,
+                                                const at::Tensor& batch_mean,
+                                                const at::Tensor& batch_inverse_std, bool adds,
+                                                bool to_x) {
+  const at::Tensor dx = at::empty_like(x), passed = adds ? at::empty_like(x) : dx;
   const ImageBlocks images(x);
-  const float *from = values(x), *y = values(saved[1]), *g = values(gradient);
+  const float *from = values_of(x), *y = values_of(result), *g = values_of(gradient);
   float *behind = data_of<float>(passed), *to = data_of<float>(dx);
-  const std::vector<double> mean = elements(saved[3]), inverse_std = elements(saved[4]),
+  const std::vector<double> mean = elements(batch_mean), inverse_std = elements(batch_inverse_std),
                             rest = rounded_away(mean);
   const ImageBlocks::PerChannel m(images, mean), d(images, inverse_std);
   auto [sums, products] = images.sums(
@@ -176,7 +177,7 @@ IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward(Context* context,
                             d[channel], first, second);
       });
   for (std::size_t i = 0; i < rest.size(); ++i) products[i] -= rest[i] * inverse_std[i] * sums[i];
-  if (context->needs_input_grad(0)) {
+  if (to_x) {
     std::vector<double> a = elements(weight), b = a, c = a;
     const auto n = static_cast<double>(images.values());
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -190,13 +191,39 @@ IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward(Context* context,
                      bs[channel], cs[channel]);
     });
   }
-  const at::Tensor none, to_x = context->needs_input_grad(0) ? dx : none;
-  const at::Tensor to_weight = vector_like(products, weight), to_bias = vector_like(sums, weight);
-  return {to_x, to_weight, to_bias, adds ? passed : none, none, none};
+  return {dx, vector_like(products, weight), vector_like(sums, weight),
+          adds ? passed : at::empty({0}, x.options())};
 }
 
-IKEBANA_INLINE const float* FusedBNReLU::values(const at::Tensor& t) {
-  return without_values() ? nullptr : static_cast<const float*>(t.const_data_ptr());
+IKEBANA_INLINE at::Tensor FusedBNReLU::forward(Context* context, const at::Tensor& x,
+                                               const at::Tensor& weight, const at::Tensor& bias,
+                                               const std::optional<at::Tensor>& residual,
+                                               BNReLUStatistics& statistics, double eps) {
+  const auto [y, mean, var, inverse_std] = recorded_call<&bn_relu>(
+      "ikebana::bn_relu(Tensor x, Tensor weight, Tensor bias, Tensor? residual, float eps) -> "
+      "(Tensor, Tensor, Tensor, Tensor)",
+      x, weight, bias, residual, eps);
+  statistics = {mean, var};
+  context->save_for_backward({x, y, weight, mean, inverse_std});
+  context->saved_data["eps"] = eps;
+  context->saved_data["adds"] = residual.has_value();
+  return y;
+}
+
+IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward(Context* context,
+                                                          const Tensors& gradients) {
+  if (at::GradMode::is_enabled()) return backward_by_operators(context, gradients[0]);
+  const Tensors saved = context->get_saved_variables();
+  const at::Tensor& x = saved[0];
+  const bool adds = context->saved_data["adds"].toBool() && context->needs_input_grad(3);
+  const bool to_x = context->needs_input_grad(0);
+  const at::Tensor gradient = gradients[0].contiguous(x.suggest_memory_format());
+  const auto [dx, dweight, dbias, passed] = recorded_call<&bn_relu_backward>(
+      "ikebana::bn_relu_backward(Tensor x, Tensor result, Tensor gradient, Tensor weight, Tensor "
+      "mean, Tensor inverse_std, bool adds, bool to_x) -> (Tensor, Tensor, Tensor, Tensor)",
+      x, saved[1], gradient, saved[2], saved[3], saved[4], adds, to_x);
+  const at::Tensor none;
+  return {to_x ? dx : none, dweight, dbias, adds ? passed : none, none, none};
 }
 
 IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward_by_operators(Context* context,
@@ -254,22 +281,22 @@ IKEBANA_INLINE void BNReLU2dImpl::_check_input_dim(const at::Tensor& x) {
 }
 
 IKEBANA_INLINE at::Tensor BNReLU2dImpl::fused(const at::Tensor& x, const at::Tensor& residual) {
-  detail::BatchStatistics statistics;
+  detail::BNReLUStatistics statistics;
   const auto add = residual.defined() ? std::optional(residual) : std::nullopt;
   at::Tensor y = detail::FusedBNReLU::apply(x, weight, bias, add, statistics, options.eps());
   if (options.track_running_stats()) track(statistics, x.numel() / x.size(1));
   return y;
 }
 
-IKEBANA_INLINE void BNReLU2dImpl::track(const detail::BatchStatistics& statistics,
+IKEBANA_INLINE void BNReLU2dImpl::track(const detail::BNReLUStatistics& statistics,
                                         std::int64_t values) {
   const at::NoGradGuard no_grad;
   num_batches_tracked.add_(1);
   const double factor = options.momentum() ? *options.momentum()
                                            : 1 / num_batches_tracked.to(at::kDouble).item<double>();
   const double unbiased = static_cast<double>(values) / static_cast<double>(values - 1);
-  auto move = [&](at::Tensor& running, const std::vector<double>& to, double by) {
-    running.mul_(1 - factor).add_(detail::vector_like(to, running), factor * by);
+  auto move = [&](at::Tensor& running, const at::Tensor& to, double by) {
+    running.mul_(1 - factor).add_(to.to(running.options().requires_grad(false)), factor * by);
   };
   move(running_mean, statistics.mean, 1), move(running_var, statistics.var, unbiased);
 }

@@ -1,0 +1,215 @@
+// Steps of small and large models under Capture<WholeStep> beside the same steps without it, in
+// turn. The losses of both must be equal to the bit.
+#include <ikebana/bridge/memory_counter.hpp>
+#include <ikebana/capture.hpp>
+#include <models/gpt.hpp>
+#include <models/lstm.hpp>
+#include <string_view>
+#include <time.h>
+
+#include "../conditions.hpp"
+#include "../step/fused_resnet.hpp"
+
+namespace {
+
+using namespace ikebana;
+namespace nn = torch::nn;
+
+struct Rows {
+  at::Tensor input, target;
+};
+
+struct MLPImpl : nn::Module {
+  explicit MLPImpl(std::int64_t width) {
+    for (auto* layer : {&first, &second, &third})
+      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
+  }
+  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
+
+  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+};
+TORCH_MODULE(MLP);
+
+/// A step of PPO, on 64 carts for 32 steps, in minibatches of 512.
+struct Rollout {
+  at::Tensor observation, action, log_prob, advantage, gain;
+};
+struct ActorCriticImpl : nn::Module {
+  nn::Sequential actor = register_module("actor", body(2));
+  nn::Sequential critic = register_module("critic", body(1));
+
+  static nn::Sequential body(std::int64_t outputs) {
+    return nn::Sequential(nn::Linear(4, 64), nn::Tanh(), nn::Linear(64, 64), nn::Tanh(),
+                          nn::Linear(64, outputs));
+  }
+  template <class Run>
+  Loss loss(Run&, const Rollout& b) {
+    const at::Tensor log_probs = actor->forward(b.observation).log_softmax(1);
+    const at::Tensor value = critic->forward(b.observation).squeeze(1);
+    const at::Tensor ratio =
+        (log_probs.gather(1, b.action.unsqueeze(1)).squeeze(1) - b.log_prob).exp();
+    const at::Tensor policy =
+        -at::minimum(ratio * b.advantage, ratio.clamp(0.8, 1.2) * b.advantage).sum();
+    const at::Tensor entropy = (log_probs.exp() * log_probs).sum();
+    const auto n = b.gain.numel();
+    return {.terms = {{"policy", policy, n, 1},
+                      {"value", (value - b.gain).square().sum(), n, 0.5},
+                      {"entropy", entropy, n, 0.01}}};
+  }
+};
+TORCH_MODULE(ActorCritic);
+
+double processor_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+template <class T, class Batch>
+double seconds_of(T& trainer, const std::vector<Batch>& batches, int steps) {
+  const double begin = processor_seconds();
+  for (int i = 0; i < steps; ++i)
+    trainer.step(batches[static_cast<std::size_t>(i) % batches.size()]);
+  return (processor_seconds() - begin) / steps;
+}
+
+/// Returns the most bytes that a step uses beyond what it begins with.
+template <class T, class Batch>
+std::int64_t peak_of(T& trainer, const std::vector<Batch>& batches, int steps) {
+  bridge::MemoryCounter counter(at::kCPU);
+  for (int i = 0; i < steps; ++i)
+    trainer.step(batches[static_cast<std::size_t>(i) % batches.size()]);
+  return counter.peak();
+}
+
+struct Size {
+  int rounds, steps;
+};
+std::string chosen;
+
+/// Prints a row: both trainers begin with the same weights and random numbers.
+template <class Eager, class Captured, class Batch, class Make>
+void row(const std::string& name, double bar, Size size, const std::vector<Batch>& batches,
+         const Make& make) {
+  if (name.find(chosen) == std::string::npos) return;
+  auto begin = [&]<class T>(std::type_identity<T>) {
+    torch::manual_seed(1);
+    return T(make());
+  };
+  // The memory of each is measured while the other does not exist.
+  const int warm = static_cast<int>(4 * batches.size());
+  std::int64_t peaks[2];
+  {
+    Eager eager = begin(std::type_identity<Eager>());
+    seconds_of(eager, batches, 3);
+    peaks[0] = peak_of(eager, batches, warm);
+  }
+  {
+    Captured captured = begin(std::type_identity<Captured>());
+    seconds_of(captured, batches, warm);
+    peaks[1] = peak_of(captured, batches, warm);
+  }
+  Eager eager = begin(std::type_identity<Eager>());
+  Captured captured = begin(std::type_identity<Captured>());
+  bool equal = true;
+  auto both = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const Batch& batch = batches[static_cast<std::size_t>(i) % batches.size()];
+      equal = equal && eager.step(batch).loss() == captured.step(batch).loss();
+    }
+  };
+  both(warm);
+  std::vector<double> times[2], ratios;
+  for (int r = 0; r < size.rounds; ++r) {
+    const double a = seconds_of(eager, batches, size.steps);
+    const double b = seconds_of(captured, batches, size.steps);
+    times[0].push_back(a), times[1].push_back(b), ratios.push_back(a / b);
+  }
+  both(3);
+  const auto& capture = captured.template mechanism<Capture<WholeStep>>();
+  std::printf("| %s | %.3g | %.3g | **%.3f** | %.2f | %.3f | %s | %zu | %.3g |\n", name.c_str(),
+              bench::median(times[0]) * 1e6, bench::median(times[1]) * 1e6, bench::median(ratios),
+              bar, static_cast<double>(peaks[1]) / static_cast<double>(peaks[0]),
+              equal ? "equal" : "DIFFER", capture.tapes().all()[0]->tape().size(),
+              static_cast<double>(capture.arena_bytes()) / 1048576);
+  std::fflush(stdout);
+}
+
+std::vector<Rows> class_rows(std::int64_t rows, std::int64_t width) {
+  torch::manual_seed(3);
+  std::vector<Rows> all;
+  for (int i = 0; i < 4; ++i)
+    all.push_back({torch::randn({rows, width}), torch::randint(width, {rows}, at::kLong)});
+  return all;
+}
+std::vector<Tokens> token_rows(std::int64_t rows, std::vector<std::int64_t> lengths) {
+  torch::manual_seed(3);
+  std::vector<Tokens> all;
+  for (const std::int64_t n : lengths) {
+    const at::Tensor t = torch::randint(97, 123, {rows, n + 1}, at::kLong);
+    all.push_back({t.narrow(1, 0, n).contiguous(), t.narrow(1, 1, n).contiguous()});
+  }
+  return all;
+}
+
+template <class... Policies>
+void mlp(const std::string& name, double bar, std::int64_t width, std::int64_t rows, Size size) {
+  using E = Trainer<MLP, CrossEntropyLoss, AdamW, ClipGradNorm, Policies...>;
+  using C = Trainer<MLP, CrossEntropyLoss, AdamW, ClipGradNorm, Policies..., Capture<WholeStep>>;
+  row<E, C>(name, bar, size, class_rows(rows, width), [=] { return MLP(width); });
+}
+template <class... Policies>
+void gpt(const std::string& name, double bar, GPTConfig config, const std::vector<Tokens>& batches,
+         Size size) {
+  using E = Trainer<GPT, AdamW, ClipGradNorm, Policies...>;
+  using C = Trainer<GPT, AdamW, ClipGradNorm, Policies..., Capture<WholeStep>>;
+  row<E, C>(name, bar, size, batches, [=] { return GPT(config); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  at::set_num_threads(1);
+  const bridge::MemoryCounter counts_from_here(at::kCPU);
+  if (argc > 1) chosen = argv[1];
+  bench::print_conditions("", 0);
+  std::printf(
+      "| | without us | captured us | ratio | bar | peak | losses | operators | arena MiB |\n"
+      "|---|---|---|---|---|---|---|---|---|\n");
+  mlp<>("MLP 3x16", 1.5, 16, 32, {41, 100});
+  mlp<Precision<BF16>>("MLP 3x16 BF16", 1.4, 16, 32, {41, 50});
+  mlp<>("MLP 3x256", 1.05, 256, 256, {41, 10});
+  mlp<Precision<BF16>>("MLP 3x256 BF16", 0.99, 256, 256, {41, 10});
+  mlp<Accumulate<4>>("MLP 3x16, Accumulate<4>", 0.99, 16, 32, {41, 20});
+  const GPTConfig large{.layers = 6, .width = 384, .heads = 6, .context = 256};
+  gpt<>("GPT 4x128", 1.03, {}, token_rows(12, {64, 64, 64, 64}), {15, 4});
+  gpt<Precision<BF16>>("GPT 4x128 BF16", 0.99, {}, token_rows(12, {64, 64, 64, 64}), {15, 4});
+  gpt<Checkpoint<Full>>("GPT 4x128, Checkpoint<Full>", 0.99, {}, token_rows(12, {64, 64}), {15, 4});
+  gpt<>("GPT 4x128, 8 lengths", 1.0, {}, token_rows(12, {64, 8, 32, 16, 48, 24, 56, 40}), {15, 8});
+  gpt<>("GPT 6x384", 0.99, large, token_rows(8, {256, 256}), {7, 1});
+  gpt<Precision<BF16>>("GPT 6x384 BF16", 0.99, large, token_rows(8, {256, 256}), {9, 1});
+  {
+    torch::manual_seed(3);
+    std::vector<Rollout> all;
+    for (int i = 0; i < 4; ++i)
+      all.push_back({torch::randn({512, 4}), torch::randint(2, {512}, at::kLong),
+                     -torch::rand({512}), torch::randn({512}), torch::randn({512})});
+    row<Trainer<ActorCritic, AdamW, ClipGradNorm>,
+        Trainer<ActorCritic, AdamW, ClipGradNorm, Capture<WholeStep>>>(
+        "PPO step", 1.2, {41, 20}, all, [] { return ActorCritic(); });
+  }
+  row<Trainer<LSTMLanguageModel, AdamW, ClipGradNorm>,
+      Trainer<LSTMLanguageModel, AdamW, ClipGradNorm, Capture<WholeStep>>>(
+      "LSTM 2x128", 1.0, {15, 2}, token_rows(16, {32, 32}),
+      [] { return LSTMLanguageModel(LSTMConfig{.width = 128}); });
+  {
+    torch::manual_seed(3);
+    std::vector<Rows> images;
+    for (int i = 0; i < 2; ++i)
+      images.push_back({torch::randn({32, 3, 32, 32}), torch::randint(10, {32}, at::kLong)});
+    using bench::FusedResNet;
+    row<Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>>,
+        Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>, Capture<WholeStep>>>(
+        "ResNet-18 of width 16", 0.99, {15, 1}, images, [] { return FusedResNet(16, 10); });
+  }
+}
