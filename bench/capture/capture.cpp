@@ -1,11 +1,11 @@
 // Steps of small and large models under Capture<WholeStep> beside the same steps without it, in
 // turn. The losses of both must be equal to the bit.
+#include <time.h>
 #include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/capture.hpp>
 #include <models/gpt.hpp>
 #include <models/lstm.hpp>
 #include <string_view>
-#include <time.h>
 
 #include "../conditions.hpp"
 #include "../step/fused_resnet.hpp"
@@ -87,50 +87,51 @@ struct Size {
 };
 std::string chosen;
 
+template <class T, class Make>
+T made(const Make& make) {
+  torch::manual_seed(1);
+  return T(make());
+}
+/// Returns the peak of a trainer while no other exists.
+template <class T, class Batch, class Make>
+double peak_alone(const std::vector<Batch>& batches, const Make& make) {
+  T trainer = made<T>(make);
+  const int steps = static_cast<int>(4 * batches.size());
+  seconds_of(trainer, batches, steps);
+  return static_cast<double>(peak_of(trainer, batches, steps));
+}
+/// Makes steps of both, and returns whether their losses are equal.
+template <class Eager, class Captured, class Batch>
+bool equal_steps(Eager& eager, Captured& captured, const std::vector<Batch>& batches,
+                 std::size_t steps) {
+  bool equal = true;
+  for (std::size_t i = 0; i < steps; ++i) {
+    const Batch& batch = batches[i % batches.size()];
+    equal = eager.step(batch).loss() == captured.step(batch).loss() && equal;
+  }
+  return equal;
+}
+
 /// Prints a row: both trainers begin with the same weights and random numbers.
 template <class Eager, class Captured, class Batch, class Make>
 void row(const std::string& name, double bar, Size size, const std::vector<Batch>& batches,
          const Make& make) {
   if (name.find(chosen) == std::string::npos) return;
-  auto begin = [&]<class T>(std::type_identity<T>) {
-    torch::manual_seed(1);
-    return T(make());
-  };
-  // The memory of each is measured while the other does not exist.
-  const int warm = static_cast<int>(4 * batches.size());
-  std::int64_t peaks[2];
-  {
-    Eager eager = begin(std::type_identity<Eager>());
-    seconds_of(eager, batches, 3);
-    peaks[0] = peak_of(eager, batches, warm);
-  }
-  {
-    Captured captured = begin(std::type_identity<Captured>());
-    seconds_of(captured, batches, warm);
-    peaks[1] = peak_of(captured, batches, warm);
-  }
-  Eager eager = begin(std::type_identity<Eager>());
-  Captured captured = begin(std::type_identity<Captured>());
-  bool equal = true;
-  auto both = [&](int steps) {
-    for (int i = 0; i < steps; ++i) {
-      const Batch& batch = batches[static_cast<std::size_t>(i) % batches.size()];
-      equal = equal && eager.step(batch).loss() == captured.step(batch).loss();
-    }
-  };
-  both(warm);
+  const double peak = peak_alone<Captured>(batches, make) / peak_alone<Eager>(batches, make);
+  Eager eager = made<Eager>(make);
+  Captured captured = made<Captured>(make);
+  bool equal = equal_steps(eager, captured, batches, 4 * batches.size());
   std::vector<double> times[2], ratios;
   for (int r = 0; r < size.rounds; ++r) {
-    const double a = seconds_of(eager, batches, size.steps);
-    const double b = seconds_of(captured, batches, size.steps);
-    times[0].push_back(a), times[1].push_back(b), ratios.push_back(a / b);
+    times[0].push_back(seconds_of(eager, batches, size.steps));
+    times[1].push_back(seconds_of(captured, batches, size.steps));
+    ratios.push_back(times[0].back() / times[1].back());
   }
-  both(3);
+  equal = equal_steps(eager, captured, batches, 3) && equal;
   const auto& capture = captured.template mechanism<Capture<WholeStep>>();
-  std::printf("| %s | %.3g | %.3g | **%.3f** | %.2f | %.3f | %s | %zu | %.3g |\n", name.c_str(),
+  std::printf("| %s | %.4g | %.4g | **%.3f** | %.2f | %.3f | %s | %zu | %.3g |\n", name.c_str(),
               bench::median(times[0]) * 1e6, bench::median(times[1]) * 1e6, bench::median(ratios),
-              bar, static_cast<double>(peaks[1]) / static_cast<double>(peaks[0]),
-              equal ? "equal" : "DIFFER", capture.tapes().all()[0]->tape().size(),
+              bar, peak, equal ? "equal" : "DIFFER", capture.tapes().all()[0]->tape().size(),
               static_cast<double>(capture.arena_bytes()) / 1048576);
   std::fflush(stdout);
 }
@@ -166,6 +167,33 @@ void gpt(const std::string& name, double bar, GPTConfig config, const std::vecto
   row<E, C>(name, bar, size, batches, [=] { return GPT(config); });
 }
 
+void ppo() {
+  torch::manual_seed(3);
+  std::vector<Rollout> all;
+  for (int i = 0; i < 4; ++i)
+    all.push_back({torch::randn({512, 4}), torch::randint(2, {512}, at::kLong), -torch::rand({512}),
+                   torch::randn({512}), torch::randn({512})});
+  row<Trainer<ActorCritic, AdamW, ClipGradNorm>,
+      Trainer<ActorCritic, AdamW, ClipGradNorm, Capture<WholeStep>>>("PPO step", 1.2, {41, 20}, all,
+                                                                     [] { return ActorCritic(); });
+}
+void lstm() {
+  row<Trainer<LSTMLanguageModel, AdamW, ClipGradNorm>,
+      Trainer<LSTMLanguageModel, AdamW, ClipGradNorm, Capture<WholeStep>>>(
+      "LSTM 2x128", 1.0, {15, 2}, token_rows(16, {32, 32}),
+      [] { return LSTMLanguageModel(LSTMConfig{.width = 128}); });
+}
+void resnet() {
+  torch::manual_seed(3);
+  std::vector<Rows> images;
+  for (int i = 0; i < 2; ++i)
+    images.push_back({torch::randn({32, 3, 32, 32}), torch::randint(10, {32}, at::kLong)});
+  using bench::FusedResNet;
+  row<Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>>,
+      Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>, Capture<WholeStep>>>(
+      "ResNet-18 of width 16", 0.99, {15, 1}, images, [] { return FusedResNet(16, 10); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -188,28 +216,5 @@ int main(int argc, char** argv) {
   gpt<>("GPT 4x128, 8 lengths", 1.0, {}, token_rows(12, {64, 8, 32, 16, 48, 24, 56, 40}), {15, 8});
   gpt<>("GPT 6x384", 0.99, large, token_rows(8, {256, 256}), {7, 1});
   gpt<Precision<BF16>>("GPT 6x384 BF16", 0.99, large, token_rows(8, {256, 256}), {9, 1});
-  {
-    torch::manual_seed(3);
-    std::vector<Rollout> all;
-    for (int i = 0; i < 4; ++i)
-      all.push_back({torch::randn({512, 4}), torch::randint(2, {512}, at::kLong),
-                     -torch::rand({512}), torch::randn({512}), torch::randn({512})});
-    row<Trainer<ActorCritic, AdamW, ClipGradNorm>,
-        Trainer<ActorCritic, AdamW, ClipGradNorm, Capture<WholeStep>>>(
-        "PPO step", 1.2, {41, 20}, all, [] { return ActorCritic(); });
-  }
-  row<Trainer<LSTMLanguageModel, AdamW, ClipGradNorm>,
-      Trainer<LSTMLanguageModel, AdamW, ClipGradNorm, Capture<WholeStep>>>(
-      "LSTM 2x128", 1.0, {15, 2}, token_rows(16, {32, 32}),
-      [] { return LSTMLanguageModel(LSTMConfig{.width = 128}); });
-  {
-    torch::manual_seed(3);
-    std::vector<Rows> images;
-    for (int i = 0; i < 2; ++i)
-      images.push_back({torch::randn({32, 3, 32, 32}), torch::randint(10, {32}, at::kLong)});
-    using bench::FusedResNet;
-    row<Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>>,
-        Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>, Capture<WholeStep>>>(
-        "ResNet-18 of width 16", 0.99, {15, 1}, images, [] { return FusedResNet(16, 10); });
-  }
+  ppo(), lstm(), resnet();
 }

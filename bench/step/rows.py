@@ -2,8 +2,8 @@
 
 import dataclasses
 
-# `same` is a loop by hand of ikebana's own operators, `whole` ikebana without the row's Checkpoint.
-CONTESTANTS = ["ikebana", "expert", "same", "libtorch", "python", "compile", "whole"]
+# `captured` is ikebana with Capture<WholeStep>, `same` is a loop by hand of ikebana's own operators, `whole` ikebana without the row's Checkpoint.
+CONTESTANTS = ["ikebana", "captured", "expert", "same", "libtorch", "python", "compile", "whole"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Row:
         """LibTorch has no checkpointing of its own."""
         checkpoint = self.checkpoint != "none"
         plain = not checkpoint and self.accumulate == 1
-        other = {"libtorch": plain, "same": plain, "whole": checkpoint and self.accumulate == 1}
+        captured = plain and self.clip == 1 and self.model in ("mlp", "gpt")
+        other = {"captured": captured, "libtorch": plain, "same": plain,
+                 "whole": checkpoint and self.accumulate == 1}
         return [c for c in CONTESTANTS if other.get(c, True)]
 
     def policies(self):

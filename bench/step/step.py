@@ -52,8 +52,8 @@ def command(name, row, folder, programs):
     if name == "whole":
         return command("ikebana", dataclasses.replace(row, checkpoint="none"), folder, programs)
     options = row.options(folder) + ["--contestant", name]
-    if name == "ikebana":
-        return [programs / "step_ikebana", *options]
+    if name in ("ikebana", "captured"):
+        return [programs / f"step_{name}", *options]
     if name in ("expert", "libtorch", "same"):
         return [programs / "step_hand", *options]
     return [sys.executable, HERE / "contestants.py", *options]

@@ -1,5 +1,5 @@
 #pragma once
-// Includes what records a step and replays it: the policies on capture. ikebana.hpp does not include
-// it, because most recipes do without.
+// Includes what records a step and replays it: the policies on capture. ikebana.hpp does not
+// include it, because most recipes do without.
 #include <ikebana.hpp>
 #include <ikebana/capture/whole_step.hpp>

@@ -234,13 +234,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                                   [&] { ikebana::step(core(), detail::unwrapped<Core>(batch)); });
   }
 
-  /// Returns what `Capture<...>` replays, as a text: each operator in its order, with the tensors
-  /// that it reads and writes, and its least time in the first replays.
+  /// Returns the operators that `Capture<...>` replays, with their tensors and least times, as text.
   template <class What = WholeStep>
   std::string tape() {
     return mechanism<Capture<What>>().text();
   }
-
   /// Returns the whole recipe, defaults included, in wrapping order.
   std::string describe() {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +

@@ -64,7 +64,8 @@ namespace ikebana::detail {
 /// replay calls it again.
 template <auto kernel, class... Arguments>
 auto recorded_call(const char* schema, const Arguments&... arguments) {
-  return recording() ? bridge::call_as_operator<kernel>(schema, arguments...) : kernel(arguments...);
+  return recording() ? bridge::call_as_operator<kernel>(schema, arguments...)
+                     : kernel(arguments...);
 }
 
 }  // namespace ikebana::detail

@@ -18,8 +18,7 @@ struct ArenaPlan {
 /// Plans the arena of a recording: memory that is needed at the same time lies apart. The largest
 /// is placed first, each at the lowest address that is free while it is needed. Memory for which
 /// `is_placed` is false has no place.
-ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory,
-                     const std::vector<bool>& is_placed);
+ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory, const std::vector<bool>& is_placed);
 
 /// A block of the CPU's memory, which the tapes of one trainer share: a tape is replayed from its
 /// first operator on, and expects no content.

@@ -1,5 +1,5 @@
 #pragma once
-// What a replay takes for granted, compared before each: the model, the values of policies, the
+// Compares before each replay all that it takes for granted: the model, the values of policies, the
 // modes of LibTorch, and the form of the batch.
 #include <ikebana/core/compared_values.hpp>
 #include <ikebana/detail/tensors.hpp>

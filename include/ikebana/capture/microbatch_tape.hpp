@@ -1,6 +1,6 @@
 #pragma once
-// The tapes of a trainer, one for each form of microbatch: what a replay is given, and what it gives
-// back.
+// The tapes of a trainer, one for each form of microbatch. A replay is given a batch and the seeds
+// of its backward, and returns a loss and gradients.
 #include <ikebana/capture/guards.hpp>
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/capture/tape.hpp>
@@ -10,11 +10,11 @@
 
 namespace ikebana::detail {
 
-/// The place of a microbatch among those of its step.
+/// The place of a microbatch in its step.
 enum class MicrobatchPlace : std::int64_t {
   Only,    ///< its gradients lie in the arena until the update
   First,   ///< its gradients stay while the others compute
-  Further  ///< its gradients are added to those that are there
+  Further  ///< its gradients are added to the gradients so far
 };
 
 /// Forward and backward of microbatches of one form: recorded twice, and then replayed.

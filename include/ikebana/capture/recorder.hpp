@@ -56,14 +56,18 @@ class Recorder : public bridge::OperatorMode,
  private:
   struct Known {  // what is known of the memory of one storage while the step runs
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // no other storage gets its address
-    std::uint64_t hash = 0;                             // of its content, when it was last written
-    bool has_hash = false;
+    std::uint64_t hash = 0;                             // the content, when it was last written
+    bool has_hash = false, is_used = false;
     std::int64_t begin = 0;  // the byte from which offsets count
+
+    static c10::weak_intrusive_ptr<c10::StorageImpl> none() {
+      return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
+    }
   };
   struct Allocation {
     void* data;
     std::size_t bytes;
-    bool is_freed;
+    std::uint32_t begin, end;  // counts events of the operator; `end` is 0 until it is freed
   };
 
   std::uint32_t memory_of(const at::Tensor& t);
@@ -71,20 +75,21 @@ class Recorder : public bridge::OperatorMode,
   RecordedTensor recorded(const at::Tensor& t);
   RecordedValue recorded(const c10::IValue& value);
   void begin(RecordedOperator& now);
+  void add(const bridge::OperatorCall& call, RecordedOperator now);
   void end(RecordedOperator now);
   /// Finds tensors that no operator made, and memory that the host wrote.
   void check_argument(const bridge::OperatorCall& call, std::size_t i, const at::Tensor& t);
   void check_results(const bridge::OperatorCall& call, const RecordedOperator& now);
   void note_written(const bridge::OperatorCall& call, const RecordedOperator& now);
   void note_allocations(const bridge::OperatorCall& call, RecordedOperator& now);
-  void use(const RecordedOperator& now);
   std::string place_text(const std::string& op) const;
 
   const Recording* before_;
   Recording recording_;
   std::vector<Known> known_;  // for each memory of the recording
   std::unordered_map<c10::StorageImpl*, std::uint32_t> index_;
-  std::vector<Allocation> allocations_;  // of the operator that runs
+  std::vector<Allocation> allocations_;  // by the operator that runs
+  std::uint32_t events_ = 0;             // its allocations and releases so far
   bool is_in_operator_ = false, allocations_failed_ = false;
   Phase phase_ = Phase::Forward;
   std::string unit_, problems_;

@@ -1,5 +1,5 @@
 #pragma once
-// What a recorded step consists of: its operators in their order, and the memory that they use.
+// Defines a recorded step: its operators in their order, and the memory that they use.
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <limits>
@@ -13,9 +13,9 @@ namespace ikebana::detail {
 
 /// The use of some memory of a recorded step.
 enum class MemoryUse {
-  Made,        ///< operators of the step make it: a replay has it in its arena
-  GivenAway,   ///< operators of the step make it, and it outlives the step: each replay allocates it
-  Given,       ///< the batch, a seed of backward, a gradient so far: each replay is given its own
+  Made,       ///< operators of the step make it: a replay has it in its arena
+  GivenAway,  ///< operators of the step make it, and it outlives the step: each replay allocates it
+  Given,      ///< the batch, a seed of backward, a gradient so far: each replay is given its own
   Persistent,  ///< a weight, a buffer, state or a number that outlives a step
   Written,     ///< a number that the program writes into an expression, as the 2 of `x * 2`
   Unknown      ///< nothing made it, and nothing lists it: it would be the same in every replay
@@ -29,10 +29,10 @@ struct RecordedMemory {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   MemoryUse use = MemoryUse::Made;
-  std::string name = {};  ///< of what is persistent: `blocks.0.weight`
+  std::string name = {};  ///< `blocks.0.weight`, if it is persistent
   std::size_t bytes = 0;
   c10::Storage storage = {};  ///< what a replay uses, of what each replay reads at the same place
-  std::uint32_t first = none, last = none;  ///< the operators that use it first and last
+  std::uint32_t first = none, last = none;  ///< the moments of its first and last use
   bool is_written = false;                  ///< an operator has written to it
   bool outlives = false;                    ///< it is read after the last operator
 };
@@ -62,6 +62,7 @@ struct RecordedValue {
 /// no tape may serve (`none`).
 struct RecordedAllocation {
   std::size_t bytes = 0;
+  std::uint32_t begin = 0, end = 0;  ///< counts the allocations and releases of the operator
   std::uint32_t memory = RecordedMemory::none;
 };
 
@@ -69,18 +70,20 @@ struct RecordedAllocation {
 struct RecordedOperator {
   enum class Kind {
     Computes,
-    Views,            ///< a replay needs it no more: tensors name their memory
-    Allocates,        ///< `empty` and its kind, whose memory the arena has
-    CapturesRandom,   ///< the state of a generator is kept
-    RestoresRandom    ///< the generator is set back to it
+    Views,           ///< a replay needs it no more: tensors name their memory
+    Allocates,       ///< `empty` and its kind, whose memory the arena has
+    CapturesRandom,  ///< the state of a generator is kept
+    RestoresRandom   ///< the generator is set back to it
   };
   Kind kind = Kind::Computes;
   std::optional<c10::OperatorHandle> op = {};
+  std::optional<c10::OperatorHandle> out = {};  ///< its overload that a replay calls with results
   std::vector<RecordedValue> arguments = {}, results = {};
   std::vector<RecordedAllocation> allocations = {};
-  bool is_wide = false;  ///< bridge::WideProductsScope computes it
+  std::uint32_t events = 0;    ///< the number of its allocations and releases
+  bool is_wide = false;        ///< bridge::WideProductsScope computes it
   bool has_gradients = false;  ///< the grad mode: some kernels keep more for a backward
-  bool is_live = true;   ///< something that outlives the step depends on it
+  bool is_live = true;         ///< something that outlives the step depends on it
   Phase phase = Phase::Forward;
   std::string unit = {};  ///< the unit whose forward called it
   std::optional<at::Generator> generator = {};
@@ -106,7 +109,8 @@ void each_tensor_of(const c10::IValue& value, F&& f) {
   const bool holds =
       std::any_of(list.begin(), list.end(), [](const c10::IValue& v) { return v.isTensor(); });
   if (holds)
-    for (const c10::IValue& element : list) f(element.isTensor() ? element.toTensor() : at::Tensor());
+    for (const c10::IValue& element : list)
+      f(element.isTensor() ? element.toTensor() : at::Tensor());
 }
 /// Calls `f(tensor)` for each defined tensor of some values.
 template <class Values, class F>

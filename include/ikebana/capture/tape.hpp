@@ -53,7 +53,7 @@ class Tape : public bridge::AllocationPlanV1 {
 
   Place take(std::size_t bytes) noexcept override;
   void allocated(void*, std::size_t) noexcept override {}
-  void freed(void*) noexcept override {}
+  void freed(void*) noexcept override { ++events_; }
 
  private:
   /// An operator that is ready to be called.
@@ -61,18 +61,22 @@ class Tape : public bridge::AllocationPlanV1 {
     explicit Call(const c10::OperatorHandle& op) : op(op) {}
     c10::OperatorHandle op;
     std::vector<c10::IValue> arguments = {};
-    std::vector<at::Tensor> results = {};  // of one that returns them, not of one with `out`
-    std::size_t index = 0;                 // in the recording
+    std::vector<at::Tensor> results = {};              // empty if it writes to an `out`
+    std::vector<RecordedAllocation> allocations = {};  // without results that it is given
+    std::size_t index = 0;                             // in the recording
     bool is_wide = false, has_gradients = false, writes_out = false;
     const RecordedOperator* random = nullptr;  // it is no operator, but moves a generator
   };
 
   void find_live_operators();
+  void find_out_variants();
   void place_memory();
   void make_calls();
   void make_call(std::size_t index);
   static at::Tensor made(const RecordedTensor& t, const c10::Storage& storage);
-  at::Tensor made(const RecordedTensor& t) { return t.defined() ? made(t, storages_[t.memory]) : at::Tensor(); }
+  at::Tensor made(const RecordedTensor& t) const {
+    return t.defined() ? made(t, storages_[t.memory]) : at::Tensor();
+  }
   c10::IValue made(const RecordedValue& value);
   void replay_timed(std::size_t begin, std::size_t end);
   void compute(const Call& call);
@@ -92,7 +96,8 @@ class Tape : public bridge::AllocationPlanV1 {
   torch::jit::Stack stack_;
   const char* arena_ = nullptr;
   const Call* present_ = nullptr;  // the operator whose allocations are served
-  std::size_t next_allocation_ = 0;
+  std::uint32_t events_ = 0;       // its allocations and releases so far
+  bool is_as_recorded_ = true;     // they came in the order in which they were recorded
   std::int64_t unplanned_ = 0, copies_ = 0;
   static constexpr int timed_replays = 8;
   int replays_ = 0;

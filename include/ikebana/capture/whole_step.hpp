@@ -7,7 +7,7 @@
 
 namespace ikebana {
 
-/// What a trainer does with a step that cannot be recorded.
+/// The answer of a trainer to a step that cannot be recorded.
 enum class OnRefusal {
   Throw,  ///< throws, and says what cannot be recorded, where, and what to write instead
   Eager   ///< runs this and all later steps as without Capture, and warns once
@@ -46,7 +46,9 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   template <class Core, class Batch, class Next>
   Report around_step(Core& core, const Batch&, Next&& next) {
     if (is_off_) return next();
+    check();
     const std::int64_t attempts = core.step.attempts;
+    has_failed_ = false;
     try {
       if (!is_unchanged(core)) begin_again(core);
       records_ = steps_ >= settling_steps;
@@ -110,7 +112,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   /// Returns the number of microbatches that were replayed, and that were recorded.
   std::int64_t replays() const { return replays_; }
   std::int64_t recordings() const { return recordings_; }
-  /// Returns the bytes in which replays compute.
+  /// Returns the size of the memory in which replays compute, in bytes.
   std::size_t arena_bytes() const { return tapes_.arena_bytes(); }
   /// Returns the tapes as a text: each operator in its order, with the tensors that it reads and
   /// writes.
@@ -191,13 +193,14 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       detail::each_number(mechanism, [&](const at::Tensor& t) { allow(t, "number"); });
     });
   }
+  void check() const;
   /// Throws BadModel if a replay would not be what was recorded.
   void check_recording();
   bool can_run_eagerly(const Error& error);
   void turn_off();
 
   detail::Tapes tapes_;
-  detail::BatchForm form_;                     // of the present microbatch
+  detail::BatchForm form_;                     // the present microbatch's
   detail::MicrobatchTape* present_ = nullptr;  // its tape
   detail::ModelGuard model_;
   detail::TorchModes modes_;
@@ -208,6 +211,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   std::string refusal_;  // why a step could not be recorded
   std::int64_t steps_ = 0, replays_ = 0, recordings_ = 0;
   bool is_known_ = false, is_off_ = false, records_ = false, is_recording_ = false;
+  bool has_failed_ = false;  // the last step threw while it was recorded
 };
 
 }  // namespace ikebana

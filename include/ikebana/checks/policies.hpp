@@ -178,10 +178,9 @@ consteval auto check_pair() {
   using Axis = axis_of_t<Policy>;
   if constexpr (std::is_same_v<Policy, Later>) return is<PolicyTwice<Policy>>{};
   else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
-    return is<typename first<typename in_backward<Policy, Later>::type,
-                             typename in_backward<Later, Policy>::type,
-                             typename in_replay<Policy, Later>::type,
-                             typename in_replay<Later, Policy>::type>::type>{};
+    return is<typename first<
+        typename in_backward<Policy, Later>::type, typename in_backward<Later, Policy>::type,
+        typename in_replay<Policy, Later>::type, typename in_replay<Later, Policy>::type>::type>{};
   else if constexpr (detail::takes_many<Axis> && !is_without<Policy> && !is_without<Later>)
     return is<Nothing>{};
   else return is<TwoPoliciesSet<Axis, Policy, Later>>{};

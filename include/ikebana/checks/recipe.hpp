@@ -105,7 +105,8 @@ consteval auto mechanism() {
   else return check_hooks<Policy>();
 }
 
-/// True for a mechanism that declares that all it does in forward and backward is done by operators.
+/// True for a mechanism that declares that all it does in forward and backward is done by
+/// operators.
 template <class M>
 inline constexpr bool is_replayed = false;
 template <class M>
@@ -128,9 +129,9 @@ consteval auto replayed() {
                 std::is_same_v<Policy, Capture<Off>>)
     return refuse::is<refuse::Nothing>{};
   else
-    return refuse::first<std::conditional_t<has_hooks_in_replay<Policies>(),
-                                            refuse::OwnHooksInReplay<Policy, Policies>,
-                                            refuse::Nothing>...>{};
+    return refuse::first<
+        std::conditional_t<has_hooks_in_replay<Policies>(),
+                           refuse::OwnHooksInReplay<Policy, Policies>, refuse::Nothing>...>{};
 }
 
 template <class Model, class... Policies>

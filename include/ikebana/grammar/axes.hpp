@@ -12,9 +12,9 @@ struct own {};  ///< The base of an axis of your own, which is asked the hooks o
 struct observe {
   static constexpr bool many = true;  ///< a recipe may have several
 };
-/// What is recorded once and replayed afterwards.
+/// The part of a step that is recorded once and replayed afterwards.
 struct capture {
-  using default_policy = Capture<Off>;  ///< no step is
+  using default_policy = Capture<Off>;  ///< none
 };
 /// The part that each of several ranks stores.
 struct shard {

@@ -88,7 +88,8 @@ template <class Where, class... What>
 struct Offload;
 // capture: what is recorded once and replayed afterwards
 struct WholeStep {};
-/// What is recorded once and replayed afterwards: `Capture<WholeStep>`, in `<ikebana/capture.hpp>`.
+/// The part of a step that is recorded once and replayed afterwards: `Capture<WholeStep>`, in
+/// `<ikebana/capture.hpp>`.
 template <class What>
 struct Capture;
 // optimizer

@@ -8,7 +8,7 @@
 
 namespace guarantees {
 
-/// What a step reports and leaves, or the error that it throws.
+/// The numbers that a step reports, the state that it leaves, and the error that it throws.
 struct Outcome {
   std::string error;
   std::vector<at::Tensor> numbers;
@@ -29,8 +29,8 @@ Outcome outcome_of(T& trainer, const Batch& batch, int seed) {
   try {
     const Report report = trainer.step(batch);
     all.numbers = {report.mean(), report.outputs,
-                   at::tensor({report.count(), report.learning_rate,
-                               report.grad_norm().value_or(0), report.skipped() ? 1.0 : 0.0},
+                   at::tensor({report.count(), report.learning_rate, report.grad_norm().value_or(0),
+                               report.skipped() ? 1.0 : 0.0},
                               at::kDouble)};
   } catch (const Error& error) {
     all.error = error.what();
@@ -59,15 +59,29 @@ void before_step(T& trainer, Rows& batch, int i) {
       if constexpr (requires { core.mechanisms.optimizer.values.lr; })
         core.mechanisms.optimizer.values.lr *= 0.5;
       break;
-    case 9: trainer.restore(state_of(trainer)); break;
-    case 10: frozen().requires_grad_(false); break;
-    case 15: frozen().requires_grad_(true); break;
-    case 16: batch.input = batch.input.clone(), batch.input[0][0] = std::numeric_limits<float>::quiet_NaN(); break;
+    case 9:
+      trainer.restore(state_of(trainer));
+      break;
+    case 10:
+      frozen().requires_grad_(false);
+      break;
+    case 15:
+      frozen().requires_grad_(true);
+      break;
+    case 16:
+      batch.input = batch.input.clone(),
+      batch.input[0][0] = std::numeric_limits<float>::quiet_NaN();
+      break;
     case 18:
     case 19:
-    case 20: batch = {batch.input.narrow(0, 0, 7), batch.target.narrow(0, 0, 7)}; break;
-    case 22: trainer.evaluate(std::vector<Rows>{batch}); break;
-    default: break;
+    case 20:
+      batch = {batch.input.narrow(0, 0, 7), batch.target.narrow(0, 0, 7)};
+      break;
+    case 22:
+      trainer.evaluate(std::vector<Rows>{batch});
+      break;
+    default:
+      break;
   }
 }
 
@@ -91,10 +105,56 @@ void check_captured(const std::string& name, int steps, const Policies&... polic
         copies = std::max(copies, tape->tape().copies()),
         unplanned = std::max(unplanned, tape->tape().unplanned());
   }
-  MESSAGE(name << ": " << capture.replays() << " replays, " << capture.recordings() << " recordings, copies " << copies << ", unplanned " << unplanned);
   CHECK(copies == 0);
   CHECK(unplanned == 0);
   CHECK(capture.replays() >= steps / 3);
+}
+
+constexpr std::int64_t body_width = 8;
+
+/// A unit whose body the test supplies.
+struct BodyImpl : torch::nn::Module {
+  using Function = std::function<at::Tensor(BodyImpl&, const at::Tensor&)>;
+  at::Tensor weight = register_parameter("weight", torch::rand({body_width}) + 0.5);
+  at::Tensor buffer = register_buffer("buffer", torch::full({body_width}, 0.25));
+  at::Tensor loose = torch::full({body_width}, 2.0);  // is not registered
+  torch::nn::Linear linear{body_width, body_width};
+  torch::nn::Dropout drop{0.3};
+  int calls = 0;
+  Function body;
+  explicit BodyImpl(Function b) : body(std::move(b)) {
+    register_module("linear", linear), register_module("drop", drop);
+  }
+  at::Tensor forward(const at::Tensor& x) { return body(*this, x); }
+};
+TORCH_MODULE(Body);
+
+/// A net of such a unit, whose loss the test supplies as well.
+struct BodyNetImpl : torch::nn::Module {
+  using units = Units<Body>;
+  using Ending = std::function<Loss(BodyNetImpl&, const at::Tensor&, const Rows&)>;
+  torch::nn::Linear in{body_width, body_width};
+  Body body;
+  Ending ending;
+  BodyNetImpl(BodyImpl::Function f, Ending e) : body(std::move(f)), ending(std::move(e)) {
+    register_module("in", in), register_module("body", body);
+  }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    return ending(*this, run(body, in(batch.input)), batch);
+  }
+};
+TORCH_MODULE(BodyNet);
+
+inline at::Tensor usual_body(BodyImpl& self, const at::Tensor& x) {
+  return at::tanh(self.linear(x * self.weight));
+}
+inline Loss usual_ending(BodyNetImpl&, const at::Tensor& y, const Rows& batch) {
+  return {.sum = (y * y).sum(), .count = batch.input.size(0), .outputs = y};
+}
+inline Rows body_batch(int step, std::int64_t rows = 5) {
+  torch::manual_seed(static_cast<std::uint64_t>(70 + step));
+  return {torch::randn({rows, body_width}), torch::randint(3, {rows}, at::kLong)};
 }
 
 }  // namespace guarantees

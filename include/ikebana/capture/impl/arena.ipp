@@ -2,34 +2,34 @@
 #include <algorithm>
 #include <ikebana/capture/arena.hpp>
 #include <ikebana/detail/form.hpp>
-#include <numeric>
+#include <map>
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory,
-                                    const std::vector<bool>& is_placed) {
+inline std::uint32_t last_use(const RecordedMemory& one) {
+  return one.outlives ? RecordedMemory::none : one.last;
+}
+
+/// Places memory in the given order, each at the lowest address that is free while it is needed.
+inline ArenaPlan placed_in_order(const std::vector<RecordedMemory>& memory,
+                                 const std::vector<std::size_t>& order) {
   struct Placed {
     std::uint32_t first, last;
     std::size_t begin, end;
   };
   constexpr std::size_t alignment = 64;
   ArenaPlan plan{.places = std::vector<std::size_t>(memory.size(), ArenaPlan::nowhere)};
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < memory.size(); ++i)
-    if (is_placed[i]) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return memory[a].bytes > memory[b].bytes;
-  });
   std::vector<Placed> placed;
   std::vector<std::pair<std::size_t, std::size_t>> in_use;  // while the present one is needed
   for (const std::size_t i : order) {
     const RecordedMemory& one = memory[i];
     const std::size_t header = one.name == scratch_name ? ArenaPlan::header_bytes : 0;
     const std::size_t bytes = (one.bytes + alignment - 1) / alignment * alignment + header;
-    const std::uint32_t last = one.outlives ? RecordedMemory::none : one.last;
+    const std::uint32_t last = last_use(one);
     in_use.clear();
     for (const Placed& other : placed)
-      if (other.first <= last && one.first <= other.last) in_use.push_back({other.begin, other.end});
+      if (other.first <= last && one.first <= other.last)
+        in_use.push_back({other.begin, other.end});
     std::sort(in_use.begin(), in_use.end());
     std::size_t at = 0;
     for (const auto& [begin, end] : in_use) {
@@ -41,6 +41,72 @@ IKEBANA_INLINE ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory,
     plan.bytes = std::max(plan.bytes, at + bytes);
   }
   return plan;
+}
+
+/// Returns the place in the order of the memory that ends highest.
+inline std::size_t highest(const ArenaPlan& plan, const std::vector<RecordedMemory>& memory,
+                           const std::vector<std::size_t>& order) {
+  auto end = [&](std::size_t i) { return plan.places[i] + memory[i].bytes; };
+  return static_cast<std::size_t>(
+      std::max_element(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return end(a) < end(b); }) -
+      order.begin());
+}
+
+/// Returns the operator at which most bytes are in use.
+inline std::uint32_t busiest(const std::vector<RecordedMemory>& memory,
+                             const std::vector<std::size_t>& order) {
+  std::map<std::uint32_t, std::int64_t> changes;
+  for (const std::size_t i : order) {
+    changes[memory[i].first] += static_cast<std::int64_t>(memory[i].bytes);
+    if (!memory[i].outlives)
+      changes[memory[i].last + 1] -= static_cast<std::int64_t>(memory[i].bytes);
+  }
+  std::int64_t now = 0, most = 0;
+  std::uint32_t at = 0;
+  for (const auto& [place, change] : changes)
+    if ((now += change) > most) most = now, at = place;
+  return at;
+}
+
+/// Places memory in this order, and in others that begin with what lay highest, where all low
+/// places are still free. Returns the best plan.
+inline ArenaPlan improved(const std::vector<RecordedMemory>& memory,
+                          std::vector<std::size_t> order) {
+  constexpr std::size_t most_work = 100'000'000;
+  const std::size_t attempts =
+      std::min<std::size_t>(100, most_work / (order.size() * order.size()));
+  ArenaPlan best = placed_in_order(memory, order), present = best;
+  for (std::size_t attempt = 0; attempt < attempts; ++attempt) {
+    const auto at = static_cast<std::ptrdiff_t>(highest(present, memory, order));
+    if (at == 0) break;
+    std::rotate(order.begin(), order.begin() + at, order.begin() + at + 1);
+    present = placed_in_order(memory, order);
+    if (present.bytes < best.bytes) best = present;
+  }
+  return best;
+}
+
+IKEBANA_INLINE ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory,
+                                    const std::vector<bool>& is_placed) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    if (is_placed[i]) order.push_back(i);
+  if (order.empty()) return placed_in_order(memory, order);
+  auto sort_by = [&](auto&& key) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return key(memory[a]) > key(memory[b]); });
+  };
+  sort_by([](const RecordedMemory& one) { return one.bytes; });
+  ArenaPlan by_size = improved(memory, order);
+  // Memory that the busiest operator finds in use lies side by side, the longest in use below.
+  const std::uint32_t busy = busiest(memory, order);
+  sort_by([&](const RecordedMemory& one) {
+    const bool is_in_use = one.first <= busy && busy <= last_use(one);
+    return std::pair(is_in_use, is_in_use ? last_use(one) - one.first : one.bytes);
+  });
+  ArenaPlan by_use = improved(memory, order);
+  return by_use.bytes < by_size.bytes ? by_use : by_size;
 }
 
 IKEBANA_INLINE void Arena::reserve(std::size_t bytes) {

@@ -1,9 +1,8 @@
 #pragma once
-#include <ATen/autocast_mode.h>
 #include <ikebana/capture/guards.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>
-#include <torch/nn/modules/dropout.h>
+#include <ikebana/detail/torch_bodies.hpp>
 
 namespace ikebana::detail {
 
@@ -55,8 +54,8 @@ IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const Modul
   auto add = [&](const at::Tensor& t) {
     const c10::StorageImpl* storage =
         t.defined() && t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
-    tensors_.push_back({t, storage, storage ? storage->data() : nullptr,
-                        t.defined() && t.requires_grad()});
+    tensors_.push_back(
+        {t, storage, storage ? storage->data() : nullptr, t.defined() && t.requires_grad()});
   };
   for (const at::Tensor& t : each_once(model.parameters())) add(t);
   for (const at::Tensor& t : each_once(model.buffers())) add(t);

@@ -18,8 +18,7 @@ IKEBANA_INLINE RecordedTensor MicrobatchTape::given(const at::Tensor& t, const s
 IKEBANA_INLINE void MicrobatchTape::give(const RecordedTensor& to, const at::Tensor& t) {
   if (!to.defined()) return;
   auto* data = static_cast<char*>(const_cast<void*>(t.const_data_ptr()));
-  tape_->bind(to.memory,
-              data - to.offset * static_cast<std::int64_t>(c10::elementSize(to.dtype)));
+  tape_->bind(to.memory, data - to.offset * static_cast<std::int64_t>(c10::elementSize(to.dtype)));
 }
 
 IKEBANA_INLINE void MicrobatchTape::begin_gradients(const Masters& masters) {
@@ -34,7 +33,11 @@ IKEBANA_INLINE void MicrobatchTape::bind_gradients(const Masters& masters) {
 
 IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::Tensor& sum,
                                              Count& count, double scale) {
-  Term term{.name = name, .sum = recorder_->kept(sum), .count = {}, .number = {}, .scale = scale,
+  Term term{.name = name,
+            .sum = recorder_->kept(sum),
+            .count = {},
+            .number = {},
+            .scale = scale,
             .requires_grad = sum.requires_grad()};
   if (count.on_device()) {
     const at::Tensor number = count.on_its_device();
@@ -168,7 +171,7 @@ IKEBANA_INLINE MicrobatchTape* Tapes::find(const BatchForm& form) {
 
 IKEBANA_INLINE MicrobatchTape& Tapes::add(const BatchForm& form, MicrobatchPlace place,
                                           std::int64_t most) {
-  if (static_cast<std::int64_t>(tapes_.size()) >= most)
+  while (!tapes_.empty() && std::ssize(tapes_) >= most)
     tapes_.erase(std::min_element(tapes_.begin(), tapes_.end(), [](const auto& a, const auto& b) {
       return a->last_use < b->last_use;
     }));
@@ -187,12 +190,8 @@ IKEBANA_INLINE void Tapes::open(MicrobatchTape& tape) {
   tape.tape().use(arena_);
 }
 
-IKEBANA_INLINE void Tapes::release_memory() noexcept {
-  arena_.release();
-}
+IKEBANA_INLINE void Tapes::release_memory() noexcept { arena_.release(); }
 
-IKEBANA_INLINE void Tapes::clear() noexcept {
-  tapes_.clear(), arena_.release();
-}
+IKEBANA_INLINE void Tapes::clear() noexcept { tapes_.clear(), arena_.release(); }
 
 }  // namespace ikebana::detail

@@ -3,13 +3,14 @@
 #include <cstring>
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/capture/recorder.hpp>
+#include <ikebana/detail/flag_scope.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <string_view>
 
 namespace ikebana::detail {
 
-/// Returns a hash of some memory, of at most 512 words that are spread over it.
+/// Returns a hash of some memory, of at most 512 of its parts, 8 bytes each.
 inline std::uint64_t sampled_hash(const c10::Storage& storage) {
   const auto* data = static_cast<const char*>(storage.data());
   const std::size_t words = storage.nbytes() / sizeof(std::uint64_t);
@@ -32,14 +33,15 @@ inline bool only_allocates(const std::string& name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
 }
 
-/// Operators that overwrite their first argument, such as `bernoulli_`, or an `out`, do not read it.
+/// Operators that overwrite an `out`, or their first argument as `bernoulli_` does, do not read
+/// it.
 inline bool is_overwritten(const bridge::OperatorCall& call, std::size_t i) {
   if (i == 0 && call.draws_random_numbers() && writes_argument(call.schema(), i)) return true;
   static constexpr std::array<std::string_view, 3> overwriting = {"aten::copy_", "aten::zero_",
                                                                   "aten::fill_"};
   return call.schema().arguments()[i].is_out() ||
-         (i == 0 && std::find(overwriting.begin(), overwriting.end(), call.name().name) !=
-                        overwriting.end());
+         (i == 0 &&
+          std::find(overwriting.begin(), overwriting.end(), call.name().name) != overwriting.end());
 }
 
 /// A factor of 0 says that the first argument of a sum of products is not read.
@@ -53,7 +55,7 @@ inline bool is_ignored(const bridge::OperatorCall& call, std::size_t i) {
   return false;
 }
 
-/// Returns true if the results give the host a number, as those of `item` and `equal`.
+/// Returns true if the results give the host a number, as `item` and `equal` do.
 inline bool reads_on_host(const bridge::OperatorCall& call) {
   const auto results = call.results();
   return !results.empty() && std::none_of(results.begin(), results.end(), [](const auto& value) {
@@ -109,7 +111,8 @@ IKEBANA_INLINE std::uint32_t Recorder::memory_of(const at::Tensor& t) {
   return found->second;
 }
 
-/// What a replay is given begins at the first tensor that was listed, wherever its storage begins.
+/// Memory that a replay is given begins at the first tensor that was listed, wherever its storage
+/// begins.
 IKEBANA_INLINE std::int64_t Recorder::first_element(const at::Tensor& t) {
   return known_[memory_of(t)].begin / static_cast<std::int64_t>(t.itemsize());
 }
@@ -149,57 +152,60 @@ IKEBANA_INLINE RecordedTensor Recorder::kept(const at::Tensor& t) {
 
 IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, std::size_t i,
                                              const at::Tensor& t) {
-  const std::string place = place_text(call.name().name);
+  const auto place = [&] { return place_text(call.name().name); };
   if (!t.has_storage() || t.layout() != at::kStrided)
-    return add_problem(place + "reads a tensor of layout " + c10::str(t.layout()) +
+    return add_problem(place() + "reads a tensor of layout " + c10::str(t.layout()) +
                        ", and a tape holds strided ones. Leave out what makes it, such as "
                        "`sparse` of an embedding.");
   const std::uint32_t at = memory_of(t);
   RecordedMemory& memory = recording_.memory[at];
   const auto* alias = call.schema().arguments()[i].alias_info();
   const bool is_viewed = alias != nullptr && !alias->isWrite();
-  const bool is_new = memory.first == RecordedMemory::none && memory.use == MemoryUse::Made &&
-                      memory.name.empty();
+  const bool is_new = !known_[at].is_used && memory.use == MemoryUse::Made && memory.name.empty();
   if (is_new) memory.storage = t.storage(), memory.use = MemoryUse::Unknown;
   if (is_viewed || is_overwritten(call, i)) return;
   if (memory.use == MemoryUse::Unknown && t.unsafeGetTensorImpl()->is_wrapped_number())
     memory.use = MemoryUse::Written;
   if (memory.use == MemoryUse::Unknown)
-    return add_problem(place + "reads `" + call.schema().arguments()[i].name() + "`, a tensor " +
+    return add_problem(place() + "reads `" + call.schema().arguments()[i].name() + "`, a tensor " +
                        c10::str(t.scalar_type(), t.sizes()) +
                        " that no operator of the step makes, so every replay would read the same. "
                        "Register it (register_buffer), make it of the batch in `forward`, or give "
                        "it with the batch.");
   if (memory.use != MemoryUse::Made || t.numel() == 0 || is_ignored(call, i)) return;
   if (!memory.is_written)
-    add_problem(place + "reads memory that `empty` made and no operator wrote: the host writes to "
+    add_problem(place() +
+                "reads memory that `empty` made and no operator wrote: the host writes to "
                 "it, which a replay would not repeat. Write it by operators, such as at::full and "
                 "index_put_, or give it with the batch.");
   else if (known_[at].has_hash && known_[at].hash != sampled_hash(t.storage()))
-    add_problem(place + "reads a tensor that the host changed after the operator that made it, "
+    add_problem(place() +
+                "reads a tensor that the host changed after the operator that made it, "
                 "by a pointer or an accessor, which a replay would not repeat. Change it by "
                 "operators.");
 }
 
 IKEBANA_INLINE void Recorder::check_results(const bridge::OperatorCall& call,
                                             const RecordedOperator& now) {
-  const std::string place = place_text(call.name().name);
+  const auto place = [&] { return place_text(call.name().name); };
   if (reads_on_host(call))
-    add_problem(place + "gives the host a number, with which every replay would go on. Compute "
+    add_problem(place() +
+                "gives the host a number, with which every replay would go on. Compute "
                 "with the tensor (`where`, `masked_fill`, `clamp`), or do it outside of the step.");
   else if (has_dynamic_shape(call))
-    add_problem(place + "makes a tensor whose shape depends on values, and a tape has one shape. "
+    add_problem(place() +
+                "makes a tensor whose shape depends on values, and a tape has one shape. "
                 "Use an operator of a fixed shape, such as `where` or `masked_fill`.");
   for (const c10::IValue& value : call.results())
     each_tensor_of(value, [&](const at::Tensor& t) {
       if (t.defined() && (!t.has_storage() || t.layout() != at::kStrided))
-        add_problem(place + "makes a tensor of layout " + c10::str(t.layout()) +
+        add_problem(place() + "makes a tensor of layout " + c10::str(t.layout()) +
                     ", and a tape holds strided ones. Leave out what makes it, such as `sparse` "
                     "of an embedding.");
     });
   if (now.name() == "aten::resize_" || now.name() == "aten::set_" ||
       now.name().starts_with("aten::set_."))
-    add_problem(place + "changes the memory of a tensor. Make a new tensor instead.");
+    add_problem(place() + "changes the memory of a tensor. Make a new tensor instead.");
 }
 
 IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
@@ -208,7 +214,8 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
                 "was called on another thread. Compute a step on the thread that calls it.");
     return call.compute();
   }
-  RecordedOperator now{.op = call.op(), .is_wide = bridge::is_wide(call),
+  RecordedOperator now{.op = call.op(),
+                       .is_wide = bridge::is_wide(call),
                        .has_gradients = at::GradMode::is_enabled()};
   if (!problems_.empty()) {  // the recording is of no use any more; the host may read other numbers
     call.compute();
@@ -221,27 +228,29 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
     });
     now.arguments.push_back(recorded(call.arguments()[i]));
   }
-  allocations_.clear();
-  is_in_operator_ = true;
-  struct Ended {
-    bool& is_in;
-    ~Ended() { is_in = false; }
-  } ended{is_in_operator_};
-  call.compute();
-  is_in_operator_ = false;
+  allocations_.clear(), events_ = 0;
+  {
+    const FlagScope in_operator(is_in_operator_);
+    call.compute();
+  }
   check_results(call, now);
-  if (!problems_.empty()) return;
+  if (problems_.empty()) add(call, std::move(now));
+}
+
+IKEBANA_INLINE void Recorder::add(const bridge::OperatorCall& call, RecordedOperator now) {
   const std::size_t known = recording_.memory.size();
   for (const c10::IValue& value : call.results()) now.results.push_back(recorded(value));
   bool shares = false, makes = false;
-  each_defined(now.results, [&](const RecordedTensor& t) {
-    (t.memory < known ? shares : makes) = true;
-  });
+  each_defined(now.results,
+               [&](const RecordedTensor& t) { (t.memory < known ? shares : makes) = true; });
+  const bool is_view =
+      call.schema().is_mutable() ? call.op().hasTag(at::Tag::inplace_view) : shares && !makes;
   if (only_allocates(call.name().name)) now.kind = RecordedOperator::Kind::Allocates;
-  else if (!call.schema().is_mutable() && shares && !makes)
-    now.kind = RecordedOperator::Kind::Views;
+  else if (is_view) now.kind = RecordedOperator::Kind::Views;
   note_allocations(call, now);
-  use(now);
+  now.events = events_;
+  each_defined(now.arguments, [&](const RecordedTensor& t) { known_[t.memory].is_used = true; });
+  each_defined(now.results, [&](const RecordedTensor& t) { known_[t.memory].is_used = true; });
   note_written(call, now);
   end(std::move(now));
 }
@@ -258,7 +267,7 @@ IKEBANA_INLINE void Recorder::note_written(const bridge::OperatorCall& call,
     known_[at].hash = sampled_hash(t.storage()), known_[at].has_hash = true;
   };
   for (const c10::IValue& value : call.results()) each_tensor_of(value, note);
-  // The arguments are gone from the stack: their memory is found by what was recorded of them.
+  // The stack has the arguments no more: their memory is found by what was recorded of them.
   for (std::size_t i = 0; i < now.arguments.size(); ++i)
     if (writes_argument(call.schema(), i) || writes_unsaid(call.name().name))
       for (const RecordedTensor& t : now.arguments[i].tensors)
@@ -282,32 +291,20 @@ IKEBANA_INLINE void Recorder::note_allocations(const bridge::OperatorCall& call,
     });
   for (const Allocation& one : allocations_) {
     const auto result = results.find(one.data);
-    RecordedAllocation all{.bytes = one.bytes};
-    if (!one.is_freed && result != results.end()) {
+    RecordedAllocation all{.bytes = one.bytes, .begin = one.begin, .end = one.end};
+    if (one.end == 0 && result != results.end()) {
       all.memory = result->second;
-    } else if (one.is_freed) {
+    } else if (one.end != 0) {
       all.memory = static_cast<std::uint32_t>(recording_.memory.size());
-      const auto at = static_cast<std::uint32_t>(recording_.operators.size());
-      recording_.memory.push_back({.name = std::string(scratch_name), .bytes = one.bytes, .first = at, .last = at});
-      known_.push_back({c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())});
+      RecordedMemory& scratch = recording_.memory.emplace_back();
+      scratch.name = scratch_name, scratch.bytes = one.bytes;
+      known_.push_back({Known::none()});
     }
     now.allocations.push_back(all);
   }
 }
 
-IKEBANA_INLINE void Recorder::use(const RecordedOperator& now) {
-  const auto at = static_cast<std::uint32_t>(recording_.operators.size());
-  auto touch = [&](const RecordedTensor& t) {
-    RecordedMemory& memory = recording_.memory[t.memory];
-    if (memory.first == RecordedMemory::none) memory.first = at;
-    memory.last = at;
-  };
-  each_defined(now.arguments, touch), each_defined(now.results, touch);
-}
-
-IKEBANA_INLINE void Recorder::begin(RecordedOperator& now) {
-  now.phase = phase_, now.unit = unit_;
-}
+IKEBANA_INLINE void Recorder::begin(RecordedOperator& now) { now.phase = phase_, now.unit = unit_; }
 
 IKEBANA_INLINE void Recorder::end(RecordedOperator now) {
   const std::size_t at = recording_.operators.size();
@@ -317,14 +314,15 @@ IKEBANA_INLINE void Recorder::end(RecordedOperator now) {
                                  : "the step before called no operator any more";
     if (!text.empty())
       add_problem(place_text(now.name()) + "differs between two steps: " + text +
-                  ". The host decides that, and a replay would not. Compute it from the batch, a "
-                  "buffer or the learning rate by operators.");
+                  ". The host decides that, and a replay would not. Compute it by operators, from "
+                  "the batch or from a buffer.");
   }
   recording_.operators.push_back(std::move(now));
 }
 
 IKEBANA_INLINE std::uint64_t Recorder::captured(const at::Generator& generator) {
-  RecordedOperator now{.kind = RecordedOperator::Kind::CapturesRandom, .generator = generator,
+  RecordedOperator now{.kind = RecordedOperator::Kind::CapturesRandom,
+                       .generator = generator,
                        .random_state = ++recording_.random_states};
   begin(now), end(std::move(now));
   return recording_.random_states;
@@ -332,9 +330,11 @@ IKEBANA_INLINE std::uint64_t Recorder::captured(const at::Generator& generator) 
 
 IKEBANA_INLINE void Recorder::restored(const at::Generator& generator, std::uint64_t state) {
   if (state == 0)
-    add_problem("a generator is set back to a state from before the recorded part of the step. "
-                "Set it outside of the step.");
-  RecordedOperator now{.kind = RecordedOperator::Kind::RestoresRandom, .generator = generator,
+    add_problem(
+        "a generator is set back to a state from before the recorded part of the step. "
+        "Set it outside of the step.");
+  RecordedOperator now{.kind = RecordedOperator::Kind::RestoresRandom,
+                       .generator = generator,
                        .random_state = state};
   begin(now), end(std::move(now));
 }
@@ -342,7 +342,7 @@ IKEBANA_INLINE void Recorder::restored(const at::Generator& generator, std::uint
 IKEBANA_INLINE void Recorder::allocated(void* data, std::size_t bytes) noexcept {
   if (!is_in_operator_) return;
   try {
-    allocations_.push_back({data, bytes, false});
+    allocations_.push_back({data, bytes, ++events_, 0});
   } catch (const std::bad_alloc&) {
     allocations_failed_ = true;
   }
@@ -351,7 +351,7 @@ IKEBANA_INLINE void Recorder::allocated(void* data, std::size_t bytes) noexcept 
 IKEBANA_INLINE void Recorder::freed(void* data) noexcept {
   if (is_in_operator_)
     for (Allocation& one : allocations_)
-      if (one.data == data && !one.is_freed) one.is_freed = true;
+      if (one.data == data && one.end == 0) one.end = ++events_;
 }
 
 }  // namespace ikebana::detail

@@ -54,8 +54,7 @@ inline std::string shape_text(const RecordedTensor& t) {
 
 inline std::string difference(const std::string& of, const RecordedValue& a,
                               const RecordedValue& b) {
-  if (a.form != b.form || a.tensors.size() != b.tensors.size())
-    return of + " has another form";
+  if (a.form != b.form || a.tensors.size() != b.tensors.size()) return of + " has another form";
   if (a.form == RecordedValue::Form::Plain)
     return same_plain(a.plain, b.plain)
                ? std::string()
@@ -72,8 +71,7 @@ inline std::string difference(const std::string& of, const RecordedValue& a,
   return {};
 }
 
-IKEBANA_INLINE std::string difference(const RecordedOperator& before,
-                                      const RecordedOperator& now) {
+IKEBANA_INLINE std::string difference(const RecordedOperator& before, const RecordedOperator& now) {
   if (before.kind != now.kind || before.name() != now.name())
     return "`" + now.name() + "` is called where the step before called `" + before.name() + "`";
   for (std::size_t i = 0; i < now.arguments.size(); ++i) {

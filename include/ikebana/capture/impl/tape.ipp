@@ -45,6 +45,7 @@ IKEBANA_INLINE Tape::Tape(Recording recording) : recording_(std::move(recording)
   const c10::InferenceMode no_autograd;
   random_states_.resize(recording_.random_states + 1);
   find_live_operators();
+  find_out_variants();
   place_memory();
   make_calls();
 }
@@ -72,21 +73,46 @@ IKEBANA_INLINE void Tape::find_live_operators() {
   }
 }
 
+IKEBANA_INLINE void Tape::find_out_variants() {
+  for (RecordedOperator& one : recording_.operators) {
+    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live || one.is_wide) continue;
+    const bool returns_new =
+        !one.op->schema().is_mutable() &&
+        std::all_of(one.results.begin(), one.results.end(), [](const RecordedValue& result) {
+          return result.form == RecordedValue::Form::Tensor && result.tensors[0].defined();
+        });
+    if (returns_new) one.out = out_variant(*one.op);
+  }
+}
+
+/// Notes the first and the last moment in which each memory is used. An operator has a moment for
+/// each of its allocations and releases, one before and one after them.
+inline void note_uses(std::vector<RecordedMemory>& memory,
+                      const std::vector<RecordedOperator>& operators) {
+  for (RecordedMemory& one : memory) one.first = one.last = RecordedMemory::none;
+  auto use = [&](std::uint32_t at, std::uint32_t begin, std::uint32_t end) {
+    if (memory[at].first == RecordedMemory::none) memory[at].first = begin;
+    memory[at].last = end;
+  };
+  std::uint32_t begin = 0;
+  for (const RecordedOperator& one : operators) {
+    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live) continue;
+    const std::uint32_t end = begin + one.events + 1;
+    each_defined(one.arguments, [&](const RecordedTensor& t) { use(t.memory, begin, end); });
+    for (const RecordedAllocation& allocation : one.allocations)
+      if (allocation.memory != RecordedMemory::none)
+        use(allocation.memory, begin + allocation.begin,
+            allocation.end == 0 ? end : begin + allocation.end);
+    if (one.out)  // it may write to its results at once
+      each_defined(one.results, [&](const RecordedTensor& t) { memory[t.memory].first = begin; });
+    each_defined(one.results, [&](const RecordedTensor& t) { use(t.memory, begin, end); });
+    begin = end + 1;
+  }
+}
+
 IKEBANA_INLINE void Tape::place_memory() {
   auto& memory = recording_.memory;
-  for (RecordedMemory& one : memory) one.first = one.last = RecordedMemory::none;
-  for (std::uint32_t k = 0; k < recording_.operators.size(); ++k) {
-    const RecordedOperator& one = recording_.operators[k];
-    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live) continue;
-    auto use = [&](std::uint32_t at) {
-      if (at == RecordedMemory::none) return;
-      if (memory[at].first == RecordedMemory::none) memory[at].first = k;
-      memory[at].last = k;
-    };
-    each_defined(one.arguments, [&](const RecordedTensor& t) { use(t.memory); });
-    each_defined(one.results, [&](const RecordedTensor& t) { use(t.memory); });
-    for (const RecordedAllocation& allocation : one.allocations) use(allocation.memory);
-  }
+  note_uses(memory, recording_.operators);
   std::vector<bool> is_placed(memory.size());
   for (std::size_t i = 0; i < memory.size(); ++i)
     is_placed[i] = memory[i].use == MemoryUse::Made && memory[i].first != RecordedMemory::none;
@@ -115,7 +141,8 @@ IKEBANA_INLINE void Tape::make_calls() {
 
 IKEBANA_INLINE void Tape::make_call(std::size_t index) {
   const RecordedOperator& one = recording_.operators[index];
-  static const auto no_operator = *c10::Dispatcher::singleton().findSchema({"aten::empty", "memory_format"});
+  static const auto no_operator =
+      *c10::Dispatcher::singleton().findSchema({"aten::empty", "memory_format"});
   Call call(one.op ? *one.op : no_operator);
   call.index = index, call.is_wide = one.is_wide, call.has_gradients = one.has_gradients;
   if (one.generator) {
@@ -123,17 +150,19 @@ IKEBANA_INLINE void Tape::make_call(std::size_t index) {
     return calls_.push_back(std::move(call));
   }
   for (const RecordedValue& value : one.arguments) call.arguments.push_back(made(value));
-  const bool returns_new = !one.op->schema().is_mutable() &&
-                           std::all_of(one.results.begin(), one.results.end(), [&](const auto& r) {
-                             return r.form == RecordedValue::Form::Tensor && r.tensors[0].defined();
-                           });
-  const auto out = returns_new && !one.is_wide ? out_variant(*one.op) : std::nullopt;
-  if (out) {
-    call.op = *out, call.writes_out = true;
+  if (one.out) {
+    call.op = *one.out, call.writes_out = true;
     for (const RecordedValue& value : one.results) call.arguments.push_back(made(value));
   } else if (!one.op->schema().is_mutable()) {
     for (const RecordedValue& value : one.results)
       for (const RecordedTensor& t : value.tensors) call.results.push_back(made(t));
+  }
+  std::uint32_t results = 0;
+  for (RecordedAllocation allocation : one.allocations) {
+    const bool is_result = allocation.memory != RecordedMemory::none &&
+                           recording_.memory[allocation.memory].name != scratch_name;
+    if (call.writes_out && is_result) ++results;
+    else allocation.begin -= results, call.allocations.push_back(allocation);
   }
   calls_.push_back(std::move(call));
 }
@@ -151,14 +180,17 @@ IKEBANA_INLINE at::Tensor Tape::made(const RecordedTensor& t, const c10::Storage
 
 IKEBANA_INLINE c10::IValue Tape::made(const RecordedValue& value) {
   switch (value.form) {
-    case RecordedValue::Form::Plain: return value.plain;
-    case RecordedValue::Form::Tensor: return made(value.tensors[0]);
+    case RecordedValue::Form::Plain:
+      return value.plain;
+    case RecordedValue::Form::Tensor:
+      return made(value.tensors[0]);
     case RecordedValue::Form::List: {
       c10::List<at::Tensor> all;
       for (const RecordedTensor& t : value.tensors) all.push_back(made(t));
       return all;
     }
-    case RecordedValue::Form::OptionalList: break;
+    case RecordedValue::Form::OptionalList:
+      break;
   }
   c10::List<std::optional<at::Tensor>> all;
   for (const RecordedTensor& t : value.tensors)
@@ -225,9 +257,8 @@ IKEBANA_INLINE void Tape::compute(const Call& call) {
   if (call.has_gradients != at::GradMode::is_enabled())
     at::GradMode::set_enabled(call.has_gradients);
   stack_.assign(call.arguments.begin(), call.arguments.end());
-  const RecordedOperator& recorded = recording_.operators[call.index];
-  present_ = &call, next_allocation_ = 0;
-  const bridge::AllocationPlanScope plan(recorded.allocations.empty() ? nullptr : this);
+  present_ = &call, events_ = 0, is_as_recorded_ = true;
+  const bridge::AllocationPlanScope plan(call.allocations.empty() ? nullptr : this);
   if (call.is_wide) {
     const bridge::WideProductsScope products;
     bridge::detail::call_kernel(call.op, stack_);
@@ -245,7 +276,7 @@ IKEBANA_INLINE void Tape::take_results(const Call& call) {
       const at::Tensor& wanted = call.results[k++];
       if (!wanted.defined() || !got.defined()) return;
       if (got.sizes() != wanted.sizes())
-        throw StepFailed("capture: `" + recording_.operators[call.index].name() +
+        throw StepFailed("Capture<WholeStep>: `" + recording_.operators[call.index].name() +
                          "` returns a tensor of shape " + c10::str(got.sizes()) +
                          " in this step, and returned " + c10::str(wanted.sizes()) +
                          " when the step was recorded: its shape depends on values. Use an "
@@ -257,16 +288,16 @@ IKEBANA_INLINE void Tape::take_results(const Call& call) {
 }
 
 IKEBANA_INLINE Tape::Place Tape::take(std::size_t bytes) noexcept {
-  const auto& all = recording_.operators[present_->index].allocations;
-  while (next_allocation_ < all.size()) {
-    const RecordedAllocation& one = all[next_allocation_++];
-    const bool is_known = one.memory != RecordedMemory::none;
-    const bool is_scratch = is_known && recording_.memory[one.memory].name == scratch_name;
-    if (present_->writes_out && is_known && !is_scratch) continue;  // of a result
-    if (one.bytes != bytes) continue;
-    if (!is_known) break;
+  ++events_;
+  for (const RecordedAllocation& one : present_->allocations) {
+    if (one.begin != events_) continue;
+    is_as_recorded_ = is_as_recorded_ && one.bytes == bytes;
+    if (!is_as_recorded_ || one.memory == RecordedMemory::none) break;
+    const bool is_scratch = recording_.memory[one.memory].name == scratch_name;
     return {storages_[one.memory].mutable_data(), is_scratch};
   }
+  // Memory that other events had has been given to tensors that are in use now.
+  is_as_recorded_ = false;
   return ++unplanned_, Place();
 }
 
@@ -282,13 +313,11 @@ IKEBANA_INLINE std::string Tape::text_of(const RecordedTensor& t) const {
   const RecordedMemory& memory = recording_.memory[t.memory];
   if (t.is_wrapped_number) return number_text(t);
   std::string text = memory.use == MemoryUse::Made ? "%" + std::to_string(t.memory) : memory.name;
-  const std::size_t itemsize = c10::elementSize(t.dtype);
-  const bool is_whole = t.offset == 0 && c10::multiply_integers(t.sizes) * std::int64_t(itemsize) ==
-                                             std::int64_t(memory.bytes);
   std::vector<std::int64_t> dense(t.sizes.size(), 1);
-  for (std::size_t i = dense.size(); i-- > 1;) dense[i - 1] = dense[i] * std::max<std::int64_t>(t.sizes[i], 1);
+  for (std::size_t i = dense.size(); i-- > 1;)
+    dense[i - 1] = dense[i] * std::max<std::int64_t>(t.sizes[i], 1);
   const bool is_dense = std::equal(dense.begin(), dense.end(), t.strides.begin());
-  if (!is_whole && t.offset != 0) text += "+" + std::to_string(t.offset);
+  if (t.offset != 0) text += "+" + std::to_string(t.offset);
   if (!is_dense && t.sizes.size() == 2 && t.strides[0] == 1) text += ".t";
   else if (!is_dense) text += c10::str(".strided", at::IntArrayRef(t.strides));
   return text;
@@ -301,7 +330,8 @@ IKEBANA_INLINE std::string Tape::text_of(const RecordedValue& value) const {
   constexpr std::size_t most = 3;
   for (std::size_t i = 0; i < value.tensors.size() && i < most; ++i)
     text += (i == 0 ? "" : ", ") + text_of(value.tensors[i]);
-  if (value.tensors.size() > most) text += ", and " + std::to_string(value.tensors.size() - most) + " more";
+  if (value.tensors.size() > most)
+    text += ", and " + std::to_string(value.tensors.size() - most) + " more";
   return text + "]";
 }
 
@@ -314,12 +344,14 @@ IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
     for (const RecordedTensor& t : value.tensors)
       if (t.defined()) shapes += " " + c10::str(t.dtype, at::IntArrayRef(t.sizes));
   }
-  // Arguments that have their default value say nothing.
+  // Arguments at the end that have their default value say nothing.
   std::size_t last = one.arguments.size();
-  while (last > 0 && one.op && one.arguments[last - 1].form == RecordedValue::Form::Plain &&
-         one.op->schema().arguments()[last - 1].default_value() &&
-         same_plain(*one.op->schema().arguments()[last - 1].default_value(), one.arguments[last - 1].plain))
-    --last;
+  auto is_default = [&](std::size_t i) {
+    const auto& value = one.op->schema().arguments()[i].default_value();
+    return one.arguments[i].form == RecordedValue::Form::Plain && value &&
+           same_plain(*value, one.arguments[i].plain);
+  };
+  while (last > 0 && is_default(last - 1)) --last;
   for (std::size_t i = 0; i < last; ++i)
     arguments += (i == 0 ? "" : ", ") + text_of(one.arguments[i]);
   std::string name = one.name();

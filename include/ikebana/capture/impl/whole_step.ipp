@@ -6,6 +6,10 @@
 namespace ikebana {
 
 IKEBANA_INLINE Mechanism<Capture<WholeStep>>::Mechanism(Capture<WholeStep> v) : values(v) {
+  check();
+}
+
+IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check() const {
   if (values.tapes < 1)
     throw BadValue("Capture<WholeStep>: tapes is " + std::to_string(values.tapes) +
                    ". Write how many forms of microbatches are kept, 1 or more.");
@@ -46,7 +50,7 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_recording() {
 }
 
 IKEBANA_INLINE bool Mechanism<Capture<WholeStep>>::can_run_eagerly(const Error& error) {
-  if (!std::exchange(is_recording_, false)) return false;
+  if (!std::exchange(has_failed_, false)) return false;
   if (refusal_.empty()) refusal_ = std::string("\n  ") + error.what();
   return values.on_refusal == OnRefusal::Eager;
 }
@@ -54,13 +58,14 @@ IKEBANA_INLINE bool Mechanism<Capture<WholeStep>>::can_run_eagerly(const Error& 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::turn_off() {
   is_off_ = true, is_known_ = false;
   tapes_.clear();
-  TORCH_WARN("ikebana: Capture<WholeStep>: steps run as without it, because they cannot be recorded:",
-             refusal_);
+  TORCH_WARN(
+      "ikebana: Capture<WholeStep>: steps run as without it, because they cannot be recorded:",
+      refusal_);
 }
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::abort() noexcept {
   if (present_ != nullptr) present_->abort();
-  present_ = nullptr;
+  present_ = nullptr, has_failed_ = std::exchange(is_recording_, false);
 }
 
 IKEBANA_INLINE std::string Mechanism<Capture<WholeStep>>::describe() const {

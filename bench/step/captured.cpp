@@ -1,0 +1,45 @@
+// The contestant `captured`: the recipes of `ikebana` for small rows, with Capture<WholeStep>.
+#include <ikebana/capture.hpp>
+
+#include "guarded.hpp"
+#include "train.hpp"
+
+namespace {
+
+using namespace ikebana;
+using bench::Contestant, bench::Setting, bench::train;
+
+namespace nn = torch::nn;
+
+struct MLPImpl : nn::Module {
+  explicit MLPImpl(std::int64_t width) {
+    for (auto* layer : {&first, &second, &third})
+      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
+  }
+  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
+
+  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+};
+TORCH_MODULE(MLP);
+
+template <class P>
+Contestant in_precision(const Setting& setting) {
+  if (setting.is_gpt())
+    return train(std::make_shared<Trainer<GPT, AdamW, P, ClipGradNorm, Capture<WholeStep>>>(
+        bench::gpt_of(setting)));
+  MLP model(setting.number("width"));
+  bench::read_weights(setting, *model);
+  using T = Trainer<MLP, CrossEntropyLoss, AdamW, P, ClipGradNorm, Capture<WholeStep>>;
+  return train(std::make_shared<T>(model));
+}
+
+Contestant contestant(const Setting& setting) {
+  return setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
+                           : in_precision<Precision<FP32>>(setting);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded([&] { return bench::serve_rows(argc, argv, contestant); });
+}

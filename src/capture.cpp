@@ -1,0 +1,8 @@
+// Compiles the policies on capture.
+#include <ikebana/capture/impl/arena.ipp>
+#include <ikebana/capture/impl/guards.ipp>
+#include <ikebana/capture/impl/microbatch_tape.ipp>
+#include <ikebana/capture/impl/recorder.ipp>
+#include <ikebana/capture/impl/recording.ipp>
+#include <ikebana/capture/impl/tape.ipp>
+#include <ikebana/capture/impl/whole_step.ipp>
