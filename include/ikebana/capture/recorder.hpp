@@ -59,6 +59,8 @@ class Recorder : public bridge::OperatorMode,
     std::uint64_t hash = 0;                             // the content, when it was last written
     bool has_hash = false, is_used = false;
     std::int64_t begin = 0;  // the byte from which offsets count
+    std::vector<std::pair<std::size_t, std::size_t>> overwritten =
+        {};  // bytes of unknown memory
 
     static c10::weak_intrusive_ptr<c10::StorageImpl> none() {
       return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
@@ -79,6 +81,8 @@ class Recorder : public bridge::OperatorMode,
   void end(RecordedOperator now);
   /// Finds tensors that no operator made, and memory that the host wrote.
   void check_argument(const bridge::OperatorCall& call, std::size_t i, const at::Tensor& t);
+  void note_overwritten(std::uint32_t memory, const at::Tensor& t);
+  bool was_overwritten(std::uint32_t memory, const at::Tensor& t) const;
   void check_results(const bridge::OperatorCall& call, const RecordedOperator& now);
   void note_written(const bridge::OperatorCall& call, const RecordedOperator& now);
   void note_allocations(const bridge::OperatorCall& call, RecordedOperator& now);

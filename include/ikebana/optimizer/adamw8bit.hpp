@@ -37,6 +37,7 @@ struct Mechanism<AdamW8bit> : PerParameterOptimizer<AdamW8bit> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
+    if (!masters.values.empty()) maps_.prepare(masters.values[0].device());
     prepare_each(masters, gradients, rate, 4, [&](const at::Tensor& p, const at::Tensor&) {
       return on_device(p) ? prepare_operators(p) : 0;
     });

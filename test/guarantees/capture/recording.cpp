@@ -182,9 +182,9 @@ TEST_CASE("recording: without the scope a tape freezes what the host computes") 
   Tape tape;
   const Rows batch = recorded_batch(2);
   tape.allow(batch.input), tape.allow(batch.target);
-  tape.record([&] { trainer.step(2, batch); });
   trainer.allow_all(tape);
-  CHECK(test::contains(tape.problems(), "is made by no recorded operator"));
+  tape.record_without_scope([&] { trainer.step(2, batch); });
+  CHECK(test::contains(tape.problems(), "that no operator of the step makes"));
   CHECK(trainer.core->step.deferred.take_recorded().empty());
 }
 
@@ -202,7 +202,8 @@ TEST_CASE("recording: a number that the model reads on the host is found") {
   Replayed<ReadingNet, AdamW> trainer(AdamW{});
   for (int i = 0; i < 2; ++i) trainer.step(i);
   trainer.record(2);
-  CHECK(trainer.tape.problems() == "the host reads a number\n");
+  CHECK(test::contains(trainer.tape.problems(),
+                       "`aten::_local_scalar_dense`, in forward, gives the host a number"));
 }
 
 /// Returns the error of a recorded step, after `before` ordinary ones.

@@ -163,10 +163,11 @@ IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, s
   const bool is_viewed = alias != nullptr && !alias->isWrite();
   const bool is_new = !known_[at].is_used && memory.use == MemoryUse::Made && memory.name.empty();
   if (is_new) memory.storage = t.storage(), memory.use = MemoryUse::Unknown;
+  if (is_overwritten(call, i)) note_overwritten(at, t);
   if (is_viewed || is_overwritten(call, i)) return;
   if (memory.use == MemoryUse::Unknown && t.unsafeGetTensorImpl()->is_wrapped_number())
     memory.use = MemoryUse::Written;
-  if (memory.use == MemoryUse::Unknown)
+  if (memory.use == MemoryUse::Unknown && !was_overwritten(at, t))
     return add_problem(place() + "reads `" + call.schema().arguments()[i].name() + "`, a tensor " +
                        c10::str(t.scalar_type(), t.sizes()) +
                        " that no operator of the step makes, so every replay would read the same. "
@@ -183,6 +184,26 @@ IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, s
                 "reads a tensor that the host changed after the operator that made it, "
                 "by a pointer or an accessor, which a replay would not repeat. Change it by "
                 "operators.");
+}
+
+/// Returns the first byte of a tensor without gaps in its storage, and the byte behind it.
+inline std::pair<std::size_t, std::size_t> range_of(const at::Tensor& t) {
+  const auto begin = static_cast<std::size_t>(t.storage_offset()) * t.itemsize();
+  return {begin, begin + t.nbytes()};
+}
+
+IKEBANA_INLINE void Recorder::note_overwritten(std::uint32_t at, const at::Tensor& t) {
+  if (recording_.memory[at].use == MemoryUse::Unknown && t.is_non_overlapping_and_dense())
+    known_[at].overwritten.push_back(range_of(t));
+}
+
+IKEBANA_INLINE bool Recorder::was_overwritten(std::uint32_t at, const at::Tensor& t) const {
+  const auto [begin, end] = range_of(t);
+  const auto& all = known_[at].overwritten;
+  return t.is_non_overlapping_and_dense() &&
+         std::any_of(all.begin(), all.end(), [begin = begin, end = end](const auto& range) {
+           return range.first <= begin && end <= range.second;
+         });
 }
 
 IKEBANA_INLINE void Recorder::check_results(const bridge::OperatorCall& call,
