@@ -72,6 +72,7 @@ class Tape : public bridge::AllocationPlanV1 {
   void find_out_variants();
   void place_memory();
   void make_calls();
+  void number_memory();
   void make_call(std::size_t index);
   static at::Tensor made(const RecordedTensor& t, const c10::Storage& storage);
   at::Tensor made(const RecordedTensor& t) const {
@@ -83,14 +84,15 @@ class Tape : public bridge::AllocationPlanV1 {
   void take_results(const Call& call);
   void move_generator(const RecordedOperator& random);
   std::string text_of(const RecordedTensor& t) const;
-  std::string text_of(const RecordedValue& value) const;
+  std::string text_of(const RecordedValue& value, const std::string& argument) const;
   std::string line_of(const Call& call) const;
 
   Recording recording_;
   ArenaPlan plan_;
   std::vector<c10::Storage> storages_;
   std::vector<Call> calls_;
-  std::size_t backward_ = 0;  // the first call of the backward
+  std::vector<std::uint32_t> numbers_;  // the numbers of nameless memory in the text
+  std::size_t backward_ = 0;            // the first call of the backward
   std::vector<std::uint32_t> given_away_;
   std::vector<std::optional<bridge::GeneratorState>> random_states_;
   torch::jit::Stack stack_;

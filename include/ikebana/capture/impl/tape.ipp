@@ -48,6 +48,7 @@ IKEBANA_INLINE Tape::Tape(Recording recording) : recording_(std::move(recording)
   find_out_variants();
   place_memory();
   make_calls();
+  number_memory();
 }
 
 IKEBANA_INLINE Tape::~Tape() = default;
@@ -124,6 +125,20 @@ IKEBANA_INLINE void Tape::place_memory() {
                                     : c10::Storage(c10::Storage::use_byte_size_t(), one.bytes,
                                                    c10::DataPtr(nullptr, c10::Device(at::kCPU)),
                                                    nullptr, /*resizable=*/false));
+}
+
+/// Counts the tensors of the text in the order in which they are written.
+IKEBANA_INLINE void Tape::number_memory() {
+  std::uint32_t next = 0;
+  numbers_.resize(recording_.memory.size());
+  for (const Call& call : calls_) {
+    const RecordedOperator& one = recording_.operators[call.index];
+    auto number = [&](const RecordedTensor& t) {
+      std::uint32_t& known = numbers_[t.memory];
+      if (known == 0 && recording_.memory[t.memory].name.empty()) known = ++next;
+    };
+    each_defined(one.arguments, number), each_defined(one.results, number);
+  }
 }
 
 IKEBANA_INLINE void Tape::make_calls() {
@@ -312,7 +327,7 @@ IKEBANA_INLINE std::string Tape::text_of(const RecordedTensor& t) const {
   if (!t.defined()) return "none";
   const RecordedMemory& memory = recording_.memory[t.memory];
   if (t.is_wrapped_number) return number_text(t);
-  std::string text = memory.use == MemoryUse::Made ? "%" + std::to_string(t.memory) : memory.name;
+  std::string text = memory.name.empty() ? "%" + std::to_string(numbers_[t.memory]) : memory.name;
   std::vector<std::int64_t> dense(t.sizes.size(), 1);
   for (std::size_t i = dense.size(); i-- > 1;)
     dense[i - 1] = dense[i] * std::max<std::int64_t>(t.sizes[i], 1);
@@ -323,8 +338,18 @@ IKEBANA_INLINE std::string Tape::text_of(const RecordedTensor& t) const {
   return text;
 }
 
-IKEBANA_INLINE std::string Tape::text_of(const RecordedValue& value) const {
-  if (value.form == RecordedValue::Form::Plain) return c10::str(value.plain);
+/// Returns a value without tensors, as a program would write it.
+inline std::string text_of(const c10::IValue& value, const std::string& argument) {
+  if (value.isNone()) return "none";
+  if (value.isDouble()) return exact_text(value.toDouble());
+  if (value.isInt() && argument == "dtype")
+    return c10::toString(static_cast<at::ScalarType>(value.toInt()));
+  return c10::str(value);
+}
+
+IKEBANA_INLINE std::string Tape::text_of(const RecordedValue& value,
+                                         const std::string& argument) const {
+  if (value.form == RecordedValue::Form::Plain) return detail::text_of(value.plain, argument);
   if (value.form == RecordedValue::Form::Tensor) return text_of(value.tensors[0]);
   std::string text = "[";
   constexpr std::size_t most = 3;
@@ -340,7 +365,7 @@ IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
   std::string results, arguments, shapes;
   for (const RecordedValue& value : one.results) {
     if (one.op->schema().is_mutable()) break;
-    results += (results.empty() ? "" : ", ") + text_of(value);
+    results += (results.empty() ? "" : ", ") + text_of(value, {});
     for (const RecordedTensor& t : value.tensors)
       if (t.defined()) shapes += " " + c10::str(t.dtype, at::IntArrayRef(t.sizes));
   }
@@ -353,7 +378,8 @@ IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
   };
   while (last > 0 && is_default(last - 1)) --last;
   for (std::size_t i = 0; i < last; ++i)
-    arguments += (i == 0 ? "" : ", ") + text_of(one.arguments[i]);
+    arguments +=
+        (i == 0 ? "" : ", ") + text_of(one.arguments[i], one.op->schema().arguments()[i].name());
   std::string name = one.name();
   if (name.starts_with("aten::")) name = name.substr(6);
   return (results.empty() ? "" : results + " = ") + name + "(" + arguments + ")" +
