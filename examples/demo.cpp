@@ -154,7 +154,7 @@ void capture_tiny_steps(const Options& options, const Text& text) {
   const Tokens batch = Windows(text.train, 4, tiny.context, /*seed=*/1).next();
   std::vector<double> times[2];
   bool equal = true;
-  for (int round = 0; round < (options.quick ? 6 : 200); ++round) {
+  for (int round = 0; round < (options.quick ? 40 : 200); ++round) {
     const Report a = eager.step(batch), b = captured.step(batch);
     times[0].push_back(a.seconds), times[1].push_back(b.seconds);
     equal = equal && a.loss() == b.loss();

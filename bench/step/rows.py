@@ -2,7 +2,8 @@
 
 import dataclasses
 
-# `captured` is ikebana with Capture<WholeStep>, `same` is a loop by hand of ikebana's own operators, `whole` ikebana without the row's Checkpoint.
+# `captured` is ikebana with Capture<WholeStep>.
+# `same` is a loop by hand of ikebana's own operators, `whole` ikebana without the row's Checkpoint.
 CONTESTANTS = ["ikebana", "captured", "expert", "same", "libtorch", "python", "compile", "whole"]
 
 

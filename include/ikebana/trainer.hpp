@@ -234,7 +234,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                                   [&] { ikebana::step(core(), detail::unwrapped<Core>(batch)); });
   }
 
-  /// Returns the operators that `Capture<...>` replays, with their tensors and least times, as text.
+  /// Returns the operators that `Capture<...>` replays, with their tensors and times, as a text.
   template <class What = WholeStep>
   std::string tape() {
     return mechanism<Capture<What>>().text();
