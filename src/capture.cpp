@@ -3,6 +3,8 @@
 #include <ikebana/capture/impl/guards.ipp>
 #include <ikebana/capture/impl/microbatch_tape.ipp>
 #include <ikebana/capture/impl/recorder.ipp>
+#include <ikebana/capture/impl/recorder_checks.ipp>
 #include <ikebana/capture/impl/recording.ipp>
 #include <ikebana/capture/impl/tape.ipp>
+#include <ikebana/capture/impl/tape_text.ipp>
 #include <ikebana/capture/impl/whole_step.ipp>

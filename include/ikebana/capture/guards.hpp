@@ -60,6 +60,7 @@ class ModelGuard {
     const c10::StorageImpl* storage;
     const void* data;
     bool requires_grad;
+    std::size_t hooks;
   };
   bool is_unchanged(const Bytes& one) const noexcept {
     return std::memcmp(one.data, bytes_.data() + one.offset, one.count) == 0;
@@ -73,6 +74,7 @@ class ModelGuard {
 /// The modes of LibTorch on this thread that change what is computed.
 struct TorchModes {
   bool grad = true, inference = false, deterministic = false, deterministic_warns = false;
+  bool flash = true, efficient = true, math = true;  // the kernels of attention
   bool autocasts = false, caches_casts = false, mkldnn = true;
   at::ScalarType autocast_dtype = at::kFloat;
   caffe2::TypeMeta default_dtype;
@@ -93,6 +95,7 @@ class BatchForm {
     for_each_tensor(microbatch, [&](const at::Tensor& t) { add_tensor(t); });
     OtherValues others{words_};
     add_value(others, microbatch, 0);
+    add_bytes(microbatch);
     add_gradients(masters);
   }
   friend bool operator==(const BatchForm& a, const BatchForm& b) { return a.words_ == b.words_; }
@@ -118,6 +121,15 @@ class BatchForm {
     void add(const ParameterRule&) {}
     void add(const at::Tensor&) {}
   };
+  /// Adds the bytes of values that show no parts and are copied byte by byte.
+  template <class T>
+  void add_bytes(const T& value) {
+    if constexpr (ShowsFields<T>)
+      with_fields(value, [&](const auto&... fields) { (add_bytes(fields), ...); });
+    else if constexpr (std::is_class_v<T> && std::is_trivially_copyable_v<T>)
+      add_raw(&value, sizeof value);
+  }
+  void add_raw(const void* data, std::size_t bytes);
   void add_tensor(const at::Tensor& t);
   void add_gradients(const Masters& masters);
 

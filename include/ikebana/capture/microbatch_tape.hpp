@@ -24,14 +24,16 @@ class MicrobatchTape {
 
   const BatchForm& form() const { return form_; }
   bool is_ready() const { return tape_ != nullptr; }
-  const Tape& tape() const { return *tape_; }
-  Tape& tape() { return *tape_; }
+  const OperatorTape& tape() const { return *tape_; }
+  OperatorTape& tape() { return *tape_; }
 
-  /// Begins a recording, and lists what a replay will be given.
-  template <class Batch>
-  Recorder& begin_recording(const Batch& microbatch, const Masters& masters) {
+  /// Begins a recording. `allow(recorder)` lists what outlives a step; the rest that operators may
+  /// read is given to each replay.
+  template <class Batch, class Allow>
+  Recorder& begin_recording(const Batch& microbatch, const Masters& masters, const Allow& allow) {
     recorder_.emplace(first_ ? &*first_ : nullptr);
-    batch_.clear(), seeds_.clear(), gradients_.clear();
+    allow(*recorder_);
+    batch_.clear(), seeds_.clear(), gradients_.clear(), terms_.clear();
     for_each_named_tensor(microbatch, [&](const at::Tensor& t, const std::string& name) {
       batch_.push_back(given(t, name));
     });
@@ -92,11 +94,11 @@ class MicrobatchTape {
   MicrobatchPlace place_;
   std::optional<Recording> first_;
   std::optional<Recorder> recorder_;
-  std::unique_ptr<Tape> tape_;
+  std::unique_ptr<OperatorTape> tape_;
   std::vector<RecordedTensor> batch_, seeds_;
-  std::vector<Gradient> gradients_;
+  std::vector<Gradient> gradients_, before_;  // the latter in the first recording
   std::vector<Term> terms_, terms_before_;
-  RecordedTensor outputs_;
+  RecordedTensor outputs_, outputs_before_;
   bool has_unnamed_term_ = false;
   std::map<std::uint32_t, c10::Storage> fresh_;  // memory of this replay that outlives it
 };

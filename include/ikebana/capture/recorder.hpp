@@ -11,6 +11,11 @@
 
 namespace ikebana::detail {
 
+/// Returns true if the shape of the results depends on values of the arguments.
+bool has_dynamic_shape(const bridge::OperatorCall& call);
+/// Returns true for operators that write to statistics although their schema does not say so.
+bool writes_unsaid(const std::string& name);
+
 /// Records what is computed on this thread. Holds no tensor that a step makes: autograd takes a
 /// gradient without a copy, and adds in place, only if nothing else holds the tensor or its memory.
 class Recorder : public bridge::OperatorMode,
@@ -26,7 +31,7 @@ class Recorder : public bridge::OperatorMode,
   /// Records what `f` does in a phase, as a step that is recorded (detail/recording.hpp).
   template <class F>
   auto record(Phase phase, F&& f) {
-    phase_ = phase;
+    begin_phase(phase);
     const RecordingScope recording;
     const bridge::OperatorScope<> scope(*this);
     const bridge::AllocationPlanScope allocations(this);
@@ -34,7 +39,14 @@ class Recorder : public bridge::OperatorMode,
       explicit Observed(Recorder& r) { bridge::generator_observer = &r; }
       ~Observed() { bridge::generator_observer = nullptr; }
     } observed(*this);
-    return f();
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      end_phase();
+    } else {
+      auto result = f();
+      end_phase();
+      return result;
+    }
   }
   /// Sets the unit that runs, and returns the former one.
   std::string enter_unit(std::string unit) { return std::exchange(unit_, std::move(unit)); }
@@ -42,8 +54,9 @@ class Recorder : public bridge::OperatorMode,
   /// Returns why a replay would not be what the step is, one line each; empty if it would be.
   const std::string& problems() const { return problems_; }
   void add_problem(const std::string& sentence);
-  /// Returns the tensor as the recording has it. Its memory is kept after the last operator.
-  RecordedTensor kept(const at::Tensor& t);
+  /// Returns the tensor as the recording has it. Its memory is kept after the last operator. `name`
+  /// is for the problem that no operator wrote it.
+  RecordedTensor kept(const at::Tensor& t, const std::string& name = "a tensor");
   Recording& recording() { return recording_; }
 
   void call(bridge::OperatorCall& call) override;
@@ -58,9 +71,9 @@ class Recorder : public bridge::OperatorMode,
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // no other storage gets its address
     std::uint64_t hash = 0;                             // the content, when it was last written
     bool has_hash = false, is_used = false;
+    std::uint64_t identity = 0;
     std::int64_t begin = 0;  // the byte from which offsets count
-    std::vector<std::pair<std::size_t, std::size_t>> overwritten =
-        {};  // bytes of unknown memory
+    std::vector<std::pair<std::size_t, std::size_t>> overwritten = {};  // bytes of unknown memory
 
     static c10::weak_intrusive_ptr<c10::StorageImpl> none() {
       return c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>());
@@ -74,6 +87,13 @@ class Recorder : public bridge::OperatorMode,
 
   std::uint32_t memory_of(const at::Tensor& t);
   std::int64_t first_element(const at::Tensor& t);
+  std::uint64_t identity_of(std::uint32_t memory);
+  void begin_phase(Phase phase);
+  /// Finds memory and generators that the host changed.
+  void end_phase();
+  void check_generator();
+  void note_content(std::uint32_t memory, const c10::Storage& storage);
+  bool is_changed(std::uint32_t memory, const c10::Storage& storage) const;
   RecordedTensor recorded(const at::Tensor& t);
   RecordedValue recorded(const c10::IValue& value);
   void begin(RecordedOperator& now);
@@ -83,7 +103,8 @@ class Recorder : public bridge::OperatorMode,
   void check_argument(const bridge::OperatorCall& call, std::size_t i, const at::Tensor& t);
   void note_overwritten(std::uint32_t memory, const at::Tensor& t);
   bool was_overwritten(std::uint32_t memory, const at::Tensor& t) const;
-  void check_results(const bridge::OperatorCall& call, const RecordedOperator& now);
+  void check_results(const bridge::OperatorCall& call, const RecordedOperator& now,
+                     bool is_dynamic);
   void note_written(const bridge::OperatorCall& call, const RecordedOperator& now);
   void note_allocations(const bridge::OperatorCall& call, RecordedOperator& now);
   std::string place_text(const std::string& op) const;
@@ -98,6 +119,9 @@ class Recorder : public bridge::OperatorMode,
   Phase phase_ = Phase::Forward;
   std::string unit_, problems_;
   std::size_t problem_count_ = 0;
+  std::uint64_t identities_ = 0;
+  bridge::GeneratorState generator_{c10::Device(at::kCPU)};
+  bridge::GeneratorPosition random_;  // after the last operator that drew
   std::thread::id thread_ = std::this_thread::get_id();
 };
 
@@ -105,4 +129,5 @@ class Recorder : public bridge::OperatorMode,
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/capture/impl/recorder.ipp>
+#include <ikebana/capture/impl/recorder_checks.ipp>
 #endif

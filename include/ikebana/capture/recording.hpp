@@ -45,6 +45,9 @@ struct RecordedTensor {
   std::int64_t offset = 0;
   bool is_wrapped_number = false, is_conjugate = false, is_negative = false;
   std::uint64_t number = 0;  ///< the bits of a wrapped number as a double
+  /// The same in two recordings of the same step, in which memory lies elsewhere: how many results
+  /// were made before, which tensor was given, or the address of memory that is persistent.
+  std::uint64_t identity = 0;
 
   bool defined() const { return memory != RecordedMemory::none; }
   friend bool operator==(const RecordedTensor&, const RecordedTensor&) = default;
@@ -122,6 +125,12 @@ void each_defined(Values& values, F&& f) {
 /// Returns true if the schema says that argument `i` is written to.
 bool writes_argument(const c10::FunctionSchema& schema, std::size_t i);
 
+/// Returns true if two values without tensors are equal, numbers to the bit.
+bool same_plain(const c10::IValue& a, const c10::IValue& b);
+/// Returns a wrapped number as a text.
+std::string number_text(const RecordedTensor& t);
+/// Returns true if two tensors have the same part in two recordings of the same step.
+bool same_part(const RecordedTensor& a, const RecordedTensor& b);
 /// Returns the first difference of two operators that stand at the same place of two recordings of
 /// the same step, as a part of a sentence, or an empty text. Such a difference is a number or a
 /// decision of the host that changes from step to step.

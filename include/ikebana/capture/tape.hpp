@@ -10,11 +10,11 @@ namespace ikebana::detail {
 
 /// Computes a recorded step again, without autograd: no tensor is made, and memory is allocated
 /// only by operators that allocate otherwise than when they were recorded.
-class Tape : public bridge::AllocationPlanV1 {
+class OperatorTape : public bridge::AllocationPlanV1 {
  public:
   /// Removes operators on whose results nothing depends that outlives the step.
-  explicit Tape(Recording recording);
-  ~Tape() override;
+  explicit OperatorTape(Recording recording);
+  ~OperatorTape() override;
 
   /// Uses this arena from now on, which must have `arena_bytes()` at least.
   void use(const Arena& arena);
@@ -58,7 +58,7 @@ class Tape : public bridge::AllocationPlanV1 {
  private:
   /// An operator that is ready to be called.
   struct Call {
-    explicit Call(const c10::OperatorHandle& op) : op(op) {}
+    explicit Call(const c10::OperatorHandle& of) : op(of) {}
     c10::OperatorHandle op;
     std::vector<c10::IValue> arguments = {};
     std::vector<at::Tensor> results = {};              // empty if it writes to an `out`
@@ -114,4 +114,5 @@ std::optional<c10::OperatorHandle> out_variant(const c10::OperatorHandle& op);
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/capture/impl/tape.ipp>
+#include <ikebana/capture/impl/tape_text.ipp>
 #endif

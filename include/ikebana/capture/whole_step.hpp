@@ -3,6 +3,7 @@
 // that follow, without autograd.
 #include <ikebana/capture/microbatch_tape.hpp>
 #include <ikebana/core/core.hpp>
+#include <ikebana/detail/flag_scope.hpp>
 #include <ikebana/hooks/numbers.hpp>
 
 namespace ikebana {
@@ -58,8 +59,10 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     } catch (const Error& error) {
       if (!can_run_eagerly(error) || core.step.attempts != attempts) throw;
     }
-    records_ = false;  // the step was undone, and is made again
-    Report report = next();
+    Report report = [&] {  // the step was undone, and is made again
+      const detail::FlagScope off(is_off_);
+      return next();
+    }();
     turn_off();
     return report;
   }
@@ -68,7 +71,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     present_ = nullptr;
     if constexpr (requires { core.mechanisms.checkpoint.measures(); })
       if (core.mechanisms.checkpoint.measures()) return next();
-    if (!records_ || core.step.dry != nullptr || core.step.is_dummy) return next();
+    if (is_off_ || !records_ || core.step.dry != nullptr || core.step.is_dummy) return next();
     const Masters& masters = core.parameters.masters();
     const detail::MicrobatchPlace place = place_of(core.step);
     form_.take(microbatch, place, masters);
@@ -82,8 +85,8 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     tapes_.release_memory();
     if (present_ == nullptr) present_ = &tapes_.add(form_, place, values.tapes);
     if (place != detail::MicrobatchPlace::Further) core.parameters.mark_stale();
-    detail::Recorder& recorder = present_->begin_recording(microbatch, masters);
-    allow_all(recorder, core);
+    detail::Recorder& recorder = present_->begin_recording(
+        microbatch, masters, [&](detail::Recorder& r) { allow_all(r, core); });
     is_recording_ = true;
     Loss loss = recorder.record(Phase::Forward, next);
     present_->end_forward(loss);
@@ -92,7 +95,11 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   template <class Core, class Next>
   void around_gradients(Core& core, Next&& next) {
     const Masters& masters = core.parameters.masters();
-    if (present_ == nullptr) return next();
+    if (present_ == nullptr) {
+      next();
+      if (!is_off_ && core.step.dry == nullptr && !core.step.is_first()) check_modules();
+      return;
+    }
     if (present_->is_ready()) return present_->replay_backward(core.step.roots, masters);
     present_->begin_backward(core.step.roots);
     present_->recorder()->record(Phase::Backward, next);
@@ -196,6 +203,10 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   void check() const;
   /// Throws BadModel if a replay would not be what was recorded.
   void check_recording();
+  /// Throws BadModel if a module has changed itself in this step. In its first step a module may
+  /// make what it keeps.
+  void check_modules();
+  [[noreturn]] void refuse(const std::string& problems);
   bool can_run_eagerly(const Error& error);
   void turn_off();
 

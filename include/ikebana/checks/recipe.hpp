@@ -112,6 +112,11 @@ inline constexpr bool is_replayed = false;
 template <class M>
   requires requires { M::is_replayed; }
 inline constexpr bool is_replayed<M> = M::is_replayed;
+/// True if all that a recipe lacks is the header of Capture.
+template <class Refusal>
+inline constexpr bool lacks_capture = false;
+template <class Policy>
+inline constexpr bool lacks_capture<refuse::CaptureNotIncluded<Policy>> = true;
 /// True for a policy of a user's own with hooks that a replay would leave out.
 template <class Policy>
 consteval bool has_hooks_in_replay() {
@@ -147,8 +152,10 @@ consteval auto check_recipe() {
     else if constexpr (!refuse::passed<Fit>) return refuse::is<Fit>{};
     else {
       using Unfit = typename refuse::first<typename decltype(mechanism<Policies>())::type...>::type;
-      if constexpr (!refuse::passed<Unfit>) return refuse::is<Unfit>{};
-      else return refuse::first<typename decltype(replayed<Policies, Policies...>())::type...>{};
+      if constexpr (!refuse::passed<Unfit> && !lacks_capture<Unfit>) return refuse::is<Unfit>{};
+      else
+        return refuse::first<typename decltype(replayed<Policies, Policies...>())::type...,
+                             Unfit>{};
     }
   }
 }

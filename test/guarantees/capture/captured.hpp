@@ -157,4 +157,36 @@ inline Rows body_batch(int step, std::int64_t rows = 5) {
   return {torch::randn({rows, body_width}), torch::randint(3, {rows}, at::kLong)};
 }
 
+/// A trainer with Capture<WholeStep> beside one without it.
+template <class Model, class... Policies>
+struct Compared {
+  using Eager = Trainer<Model, Policies...>;
+  using Captured = Trainer<Model, Policies..., Capture<WholeStep>>;
+  Eager eager;
+  Captured captured;
+  std::string error;  // the error of the last step
+  explicit Compared(const Policies&... policies)
+      : eager(seeded([] { return Model(); }), policies...),
+        captured(seeded([] { return Model(); }), policies...) {}
+  Compared()
+    requires(sizeof...(Policies) > 0)
+      : Compared(Policies()...) {}
+
+  /// Steps both, after `between(trainer, i)`. Returns false if the steps differ.
+  template <class Batch, class Between>
+  bool step(int i, const Batch& batch, const Between& between) {
+    CAPTURE(i);
+    between(captured, i);
+    const Outcome now = outcome_of(captured, batch, i);
+    between(eager, i);
+    const std::string text = difference(now, outcome_of(eager, batch, i));
+    CHECK(text == "");
+    error = now.error;
+    return text.empty();
+  }
+  std::int64_t replays() { return captured.template mechanism<Capture<WholeStep>>().replays(); }
+};
+
+inline constexpr auto nothing = [](auto&, int) {};
+
 }  // namespace guarantees

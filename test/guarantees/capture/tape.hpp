@@ -47,7 +47,7 @@ class Tape {
 
  private:
   ikebana::detail::Recorder recorder_;
-  std::optional<ikebana::detail::Tape> tape_;
+  std::optional<ikebana::detail::OperatorTape> tape_;
   ikebana::detail::Arena arena_;
   std::vector<std::pair<const c10::TensorImpl*, ikebana::detail::RecordedTensor>> kept_;
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ikebana/capture/arena.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <map>
 
 namespace ikebana::detail {

@@ -38,6 +38,16 @@ IKEBANA_INLINE std::size_t ModuleSizes::of(const torch::nn::Module& module) cons
   return found == sizes_.end() ? sizeof(torch::nn::Module) : found->second;
 }
 
+/// Returns the number of hooks of a tensor that run in backward.
+inline std::size_t hook_count(const at::Tensor& t) noexcept {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(t);
+  if (meta == nullptr) return 0;
+  std::size_t count = meta->hooks_.size() + (meta->post_acc_grad_hooks_ != nullptr ? 1 : 0);
+  if (meta->cpp_hooks_list_ != nullptr)
+    for (const auto& hook : *meta->cpp_hooks_list_) count += hook ? 1 : 0;
+  return count;
+}
+
 IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const ModuleSizes& sizes) {
   modules_.clear(), bytes_.clear(), tensors_.clear();
   for (const auto& item : model.named_modules("", /*include_self=*/true)) {
@@ -54,8 +64,8 @@ IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const Modul
   auto add = [&](const at::Tensor& t) {
     const c10::StorageImpl* storage =
         t.defined() && t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
-    tensors_.push_back(
-        {t, storage, storage ? storage->data() : nullptr, t.defined() && t.requires_grad()});
+    tensors_.push_back({t, storage, storage ? storage->data() : nullptr,
+                        t.defined() && t.requires_grad(), hook_count(t)});
   };
   for (const at::Tensor& t : each_once(model.parameters())) add(t);
   for (const at::Tensor& t : each_once(model.buffers())) add(t);
@@ -68,7 +78,8 @@ IKEBANA_INLINE bool ModelGuard::is_unchanged() const noexcept {
     if (one.storage == nullptr) continue;
     const auto* impl = one.tensor.unsafeGetTensorImpl();
     if (impl->unsafe_storage().unsafeGetStorageImpl() != one.storage ||
-        one.storage->data() != one.data || impl->requires_grad() != one.requires_grad)
+        one.storage->data() != one.data || impl->requires_grad() != one.requires_grad ||
+        hook_count(one.tensor) != one.hooks)
       return false;
   }
   return true;
@@ -86,6 +97,9 @@ IKEBANA_INLINE TorchModes TorchModes::now() {
           .inference = c10::InferenceMode::is_enabled(),
           .deterministic = context.deterministicAlgorithms(),
           .deterministic_warns = context.deterministicAlgorithmsWarnOnly(),
+          .flash = context.userEnabledFlashSDP(),
+          .efficient = context.userEnabledMemEfficientSDP(),
+          .math = context.userEnabledMathSDP(),
           .autocasts = at::autocast::is_autocast_enabled(at::kCPU),
           .caches_casts = at::autocast::is_autocast_cache_enabled(),
           .mkldnn = context.userEnabledMkldnn(),
@@ -106,14 +120,21 @@ IKEBANA_INLINE void BatchForm::add_tensor(const at::Tensor& t) {
   const void* storage = t.storage().unsafeGetStorageImpl();
   std::size_t i = 0;
   while (i < storages_.size() && storages_[i].first != storage) ++i;
-  if (i == storages_.size()) storages_.push_back({storage, t.storage_offset()});
+  const std::int64_t begin = t.storage_offset() * static_cast<std::int64_t>(t.itemsize());
+  if (i == storages_.size()) storages_.push_back({storage, begin});
   words_.push_back(static_cast<std::int64_t>(i));
-  words_.push_back(t.storage_offset() - storages_[i].second);
+  words_.push_back(begin - storages_[i].second);
+}
+
+IKEBANA_INLINE void BatchForm::add_raw(const void* data, std::size_t bytes) {
+  const std::string_view text(static_cast<const char*>(data), bytes);
+  words_.push_back(static_cast<std::int64_t>(fnv1a(fnv1a_start, text)));
 }
 
 IKEBANA_INLINE void BatchForm::add_gradients(const Masters& masters) {
   for (const at::Tensor& master : masters.values) {
     const at::Tensor& gradient = master.grad();
+    words_.push_back(gradient.defined() ? 1 : 0);
     if (!gradient.defined()) continue;
     words_.push_back(static_cast<std::int64_t>(gradient.scalar_type()));
     if (gradient.layout() != at::kStrided) continue;

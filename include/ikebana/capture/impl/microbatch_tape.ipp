@@ -3,11 +3,17 @@
 #include <cstring>
 #include <ikebana/capture/microbatch_tape.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 
 namespace ikebana::detail {
 
 IKEBANA_INLINE RecordedTensor MicrobatchTape::given(const at::Tensor& t, const std::string& name) {
   if (!t.defined()) return {};
+  if (!t.has_storage() || t.layout() != at::kStrided) {
+    recorder_->add_problem("`" + name + "` of the batch has the layout " + c10::str(t.layout()) +
+                           ", and a tape holds strided tensors. Give it as a dense tensor.");
+    return {};
+  }
   if (recorder_->allow(t, MemoryUse::Given, name) != MemoryUse::Given)
     recorder_->add_problem("`" + name +
                            "` of the batch shares its memory with the model, and a replay is given "
@@ -33,15 +39,16 @@ IKEBANA_INLINE void MicrobatchTape::bind_gradients(const Masters& masters) {
 
 IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::Tensor& sum,
                                              Count& count, double scale) {
+  const std::string loss = "the loss: " + term_text(name);
   Term term{.name = name,
-            .sum = recorder_->kept(sum),
+            .sum = recorder_->kept(sum, loss + "sum"),
             .count = {},
             .number = {},
             .scale = scale,
             .requires_grad = sum.requires_grad()};
   if (count.on_device()) {
     const at::Tensor number = count.on_its_device();
-    term.count = recorder_->kept(number);
+    term.count = recorder_->kept(number, loss + "count");
     count = Count(number_on_host(number));
   } else if (count.is_given()) {
     term.number = count.value();
@@ -50,19 +57,29 @@ IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::
 }
 
 IKEBANA_INLINE void MicrobatchTape::end_forward(Loss& loss) {
-  terms_before_ = std::exchange(terms_, {});
   has_unnamed_term_ = loss.sum.defined();
   if (has_unnamed_term_) add_term({}, loss.sum, loss.count, 1);
   for (ikebana::Term& term : loss.terms) add_term(term.name, term.sum, term.count, term.scale);
-  outputs_ = loss.outputs.defined() ? recorder_->kept(loss.outputs) : RecordedTensor();
-  if (first_) compare_terms(terms_before_);
+  outputs_ = {};
+  if (loss.outputs.defined()) outputs_ = recorder_->kept(loss.outputs, "Loss::outputs");
+  if (first_ && recorder_->problems().empty()) compare_terms(terms_before_);
 }
 
 IKEBANA_INLINE void MicrobatchTape::compare_terms(const std::vector<Term>& before) {
   if (before.size() != terms_.size())
     return recorder_->add_problem("the loss has another number of terms in each step.");
+  if (!same_part(outputs_, outputs_before_))
+    recorder_->add_problem("Loss::outputs is another tensor in each step. Return the same result.");
   for (std::size_t i = 0; i < terms_.size(); ++i) {
     const std::string name = term_text(terms_[i].name);
+    if (before[i].name != terms_[i].name)
+      recorder_->add_problem("the loss: term `" + before[i].name +
+                             "` has another name in each step, `" + terms_[i].name +
+                             "`. Return the same terms in the same order.");
+    if (!same_part(before[i].sum, terms_[i].sum) || !same_part(before[i].count, terms_[i].count))
+      recorder_->add_problem("the loss: " + name +
+                             "sum or count is another tensor than before. "
+                             "Return the same results in each step.");
     if (before[i].number != terms_[i].number)
       recorder_->add_problem("the loss: " + name + "count was " +
                              c10::str(before[i].number.value_or(0)) + " and is " +
@@ -82,15 +99,27 @@ IKEBANA_INLINE void MicrobatchTape::begin_backward(const Roots& roots) {
 }
 
 IKEBANA_INLINE void MicrobatchTape::end_backward(const Masters& masters) {
-  for (std::size_t i = 0; i < gradients_.size(); ++i)
-    if (const at::Tensor& gradient = masters.values[i].grad(); gradient.defined())
-      gradients_[i].after = recorder_->kept(gradient);
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    const at::Tensor& gradient = masters.values[i].grad();
+    if (gradient.defined())
+      gradients_[i].after = recorder_->kept(gradient, "the gradient of `" + masters.names[i] + "`");
+    const bool is_other =
+        first_ && i < before_.size() && !same_part(gradients_[i].after, before_[i].after);
+    if (is_other && recorder_->problems().empty())
+      recorder_->add_problem("the gradient of `" + masters.names[i] +
+                             "` is another result than in the step before. Call the same operators "
+                             "in each step.");
+  }
 }
 
 IKEBANA_INLINE void MicrobatchTape::end_recording() {
   Recording recording = std::move(recorder_->recording());
   recorder_.reset();
-  if (!first_) return void(first_ = std::move(recording));
+  if (!first_) {
+    first_ = std::move(recording);
+    terms_before_ = terms_, outputs_before_ = outputs_, before_ = gradients_;
+    return;
+  }
   auto give_away = [&](const RecordedTensor& t) {
     if (t.defined() && recording.memory[t.memory].use == MemoryUse::Made)
       recording.memory[t.memory].use = MemoryUse::GivenAway;
@@ -98,7 +127,7 @@ IKEBANA_INLINE void MicrobatchTape::end_recording() {
   give_away(outputs_);
   if (place_ == MicrobatchPlace::First)
     for (const Gradient& gradient : gradients_) give_away(gradient.after);
-  tape_ = std::make_unique<Tape>(std::move(recording));
+  tape_ = std::make_unique<OperatorTape>(std::move(recording));
   first_.reset();
 }
 

@@ -1,10 +1,9 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <ikebana/bridge/wide_products.hpp>
+#include <ikebana/capture/recorder.hpp>
 #include <ikebana/capture/tape.hpp>
-#include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
@@ -41,7 +40,7 @@ IKEBANA_INLINE std::optional<c10::OperatorHandle> out_variant(const c10::Operato
   return std::nullopt;
 }
 
-IKEBANA_INLINE Tape::Tape(Recording recording) : recording_(std::move(recording)) {
+IKEBANA_INLINE OperatorTape::OperatorTape(Recording recording) : recording_(std::move(recording)) {
   const c10::InferenceMode no_autograd;
   random_states_.resize(recording_.random_states + 1);
   find_live_operators();
@@ -51,9 +50,9 @@ IKEBANA_INLINE Tape::Tape(Recording recording) : recording_(std::move(recording)
   number_memory();
 }
 
-IKEBANA_INLINE Tape::~Tape() = default;
+IKEBANA_INLINE OperatorTape::~OperatorTape() = default;
 
-IKEBANA_INLINE void Tape::find_live_operators() {
+IKEBANA_INLINE void OperatorTape::find_live_operators() {
   std::vector<bool> is_read(recording_.memory.size());
   for (std::size_t i = 0; i < is_read.size(); ++i) {
     const RecordedMemory& memory = recording_.memory[i];
@@ -62,7 +61,8 @@ IKEBANA_INLINE void Tape::find_live_operators() {
   for (std::size_t k = recording_.operators.size(); k-- > 0;) {
     RecordedOperator& one = recording_.operators[k];
     if (one.kind != RecordedOperator::Kind::Computes) continue;
-    bool is_live = one.op->hasTag(at::Tag::nondeterministic_seeded) || writes_unsaid(one.name());
+    bool is_live = one.op->hasTag(at::Tag::nondeterministic_seeded) || writes_unsaid(one.name()) ||
+                   one.op->schema().returns().empty();  // it checks something
     each_defined(one.results, [&](const RecordedTensor& t) { is_live |= is_read[t.memory]; });
     for (std::size_t i = 0; i < one.arguments.size(); ++i)
       if (writes_argument(one.op->schema(), i))
@@ -74,7 +74,7 @@ IKEBANA_INLINE void Tape::find_live_operators() {
   }
 }
 
-IKEBANA_INLINE void Tape::find_out_variants() {
+IKEBANA_INLINE void OperatorTape::find_out_variants() {
   for (RecordedOperator& one : recording_.operators) {
     if (one.kind != RecordedOperator::Kind::Computes || !one.is_live || one.is_wide) continue;
     const bool returns_new =
@@ -111,7 +111,7 @@ inline void note_uses(std::vector<RecordedMemory>& memory,
   }
 }
 
-IKEBANA_INLINE void Tape::place_memory() {
+IKEBANA_INLINE void OperatorTape::place_memory() {
   auto& memory = recording_.memory;
   note_uses(memory, recording_.operators);
   std::vector<bool> is_placed(memory.size());
@@ -127,21 +127,7 @@ IKEBANA_INLINE void Tape::place_memory() {
                                                    nullptr, /*resizable=*/false));
 }
 
-/// Counts the tensors of the text in the order in which they are written.
-IKEBANA_INLINE void Tape::number_memory() {
-  std::uint32_t next = 0;
-  numbers_.resize(recording_.memory.size());
-  for (const Call& call : calls_) {
-    const RecordedOperator& one = recording_.operators[call.index];
-    auto number = [&](const RecordedTensor& t) {
-      std::uint32_t& known = numbers_[t.memory];
-      if (known == 0 && recording_.memory[t.memory].name.empty()) known = ++next;
-    };
-    each_defined(one.arguments, number), each_defined(one.results, number);
-  }
-}
-
-IKEBANA_INLINE void Tape::make_calls() {
+IKEBANA_INLINE void OperatorTape::make_calls() {
   std::size_t most = 0;
   for (std::size_t k = 0; k < recording_.operators.size(); ++k) {
     const RecordedOperator& one = recording_.operators[k];
@@ -154,7 +140,7 @@ IKEBANA_INLINE void Tape::make_calls() {
   stack_.reserve(most + 8);
 }
 
-IKEBANA_INLINE void Tape::make_call(std::size_t index) {
+IKEBANA_INLINE void OperatorTape::make_call(std::size_t index) {
   const RecordedOperator& one = recording_.operators[index];
   static const auto no_operator =
       *c10::Dispatcher::singleton().findSchema({"aten::empty", "memory_format"});
@@ -182,7 +168,7 @@ IKEBANA_INLINE void Tape::make_call(std::size_t index) {
   calls_.push_back(std::move(call));
 }
 
-IKEBANA_INLINE at::Tensor Tape::made(const RecordedTensor& t, const c10::Storage& storage) {
+IKEBANA_INLINE at::Tensor OperatorTape::made(const RecordedTensor& t, const c10::Storage& storage) {
   at::Tensor all = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(t.dtype));
@@ -193,7 +179,7 @@ IKEBANA_INLINE at::Tensor Tape::made(const RecordedTensor& t, const c10::Storage
   return all;
 }
 
-IKEBANA_INLINE c10::IValue Tape::made(const RecordedValue& value) {
+IKEBANA_INLINE c10::IValue OperatorTape::made(const RecordedValue& value) {
   switch (value.form) {
     case RecordedValue::Form::Plain:
       return value.plain;
@@ -213,12 +199,12 @@ IKEBANA_INLINE c10::IValue Tape::made(const RecordedValue& value) {
   return all;
 }
 
-IKEBANA_INLINE const void* Tape::data_of(const RecordedTensor& t) const {
+IKEBANA_INLINE const void* OperatorTape::data_of(const RecordedTensor& t) const {
   return static_cast<const char*>(storages_[t.memory].data()) +
          t.offset * static_cast<std::int64_t>(c10::elementSize(t.dtype));
 }
 
-IKEBANA_INLINE void Tape::use(const Arena& arena) {
+IKEBANA_INLINE void OperatorTape::use(const Arena& arena) {
   if (arena.data() == arena_) return;
   arena_ = arena.data();
   for (std::size_t i = 0; i < storages_.size(); ++i)
@@ -227,7 +213,7 @@ IKEBANA_INLINE void Tape::use(const Arena& arena) {
           c10::DataPtr(arena.data() + plan_.places[i], c10::Device(at::kCPU)));
 }
 
-IKEBANA_INLINE void Tape::bind(std::uint32_t memory, void* data) {
+IKEBANA_INLINE void OperatorTape::bind(std::uint32_t memory, void* data) {
   storages_[memory].unsafeGetStorageImpl()->set_data_ptr_noswap(
       c10::DataPtr(data, c10::Device(at::kCPU)));
 }
@@ -246,7 +232,7 @@ class BelowAutograd {
   bool grad_mode_;
 };
 
-IKEBANA_INLINE void Tape::replay(Phase phase) {
+IKEBANA_INLINE void OperatorTape::replay(Phase phase) {
   const BelowAutograd below;
   const bool is_forward = phase == Phase::Forward;
   const std::size_t begin = is_forward ? 0 : backward_;
@@ -256,7 +242,7 @@ IKEBANA_INLINE void Tape::replay(Phase phase) {
   for (std::size_t k = begin; k < end; ++k) compute(calls_[k]);
 }
 
-IKEBANA_INLINE void Tape::replay_timed(std::size_t begin, std::size_t end) {
+IKEBANA_INLINE void OperatorTape::replay_timed(std::size_t begin, std::size_t end) {
   using Clock = std::chrono::steady_clock;
   microseconds_.resize(calls_.size(), std::numeric_limits<double>::infinity());
   for (std::size_t k = begin; k < end; ++k) {
@@ -267,7 +253,7 @@ IKEBANA_INLINE void Tape::replay_timed(std::size_t begin, std::size_t end) {
   }
 }
 
-IKEBANA_INLINE void Tape::compute(const Call& call) {
+IKEBANA_INLINE void OperatorTape::compute(const Call& call) {
   if (call.random != nullptr) return move_generator(*call.random);
   if (call.has_gradients != at::GradMode::is_enabled())
     at::GradMode::set_enabled(call.has_gradients);
@@ -284,7 +270,7 @@ IKEBANA_INLINE void Tape::compute(const Call& call) {
   stack_.clear();
 }
 
-IKEBANA_INLINE void Tape::take_results(const Call& call) {
+IKEBANA_INLINE void OperatorTape::take_results(const Call& call) {
   std::size_t k = 0;
   for (const c10::IValue& value : stack_)
     each_tensor_of(value, [&](const at::Tensor& got) {
@@ -302,7 +288,7 @@ IKEBANA_INLINE void Tape::take_results(const Call& call) {
     });
 }
 
-IKEBANA_INLINE Tape::Place Tape::take(std::size_t bytes) noexcept {
+IKEBANA_INLINE OperatorTape::Place OperatorTape::take(std::size_t bytes) noexcept {
   ++events_;
   for (const RecordedAllocation& one : present_->allocations) {
     if (one.begin != events_) continue;
@@ -316,92 +302,11 @@ IKEBANA_INLINE Tape::Place Tape::take(std::size_t bytes) noexcept {
   return ++unplanned_, Place();
 }
 
-IKEBANA_INLINE void Tape::move_generator(const RecordedOperator& random) {
+IKEBANA_INLINE void OperatorTape::move_generator(const RecordedOperator& random) {
   auto& state = random_states_[random.random_state];
   if (random.kind == RecordedOperator::Kind::RestoresRandom) return state->restore();
   if (state) state->capture();
   else state.emplace(random.generator->device());
-}
-
-IKEBANA_INLINE std::string Tape::text_of(const RecordedTensor& t) const {
-  if (!t.defined()) return "none";
-  const RecordedMemory& memory = recording_.memory[t.memory];
-  if (t.is_wrapped_number) return number_text(t);
-  std::string text = memory.name.empty() ? "%" + std::to_string(numbers_[t.memory]) : memory.name;
-  std::vector<std::int64_t> dense(t.sizes.size(), 1);
-  for (std::size_t i = dense.size(); i-- > 1;)
-    dense[i - 1] = dense[i] * std::max<std::int64_t>(t.sizes[i], 1);
-  const bool is_dense = std::equal(dense.begin(), dense.end(), t.strides.begin());
-  if (t.offset != 0) text += "+" + std::to_string(t.offset);
-  if (!is_dense && t.sizes.size() == 2 && t.strides[0] == 1) text += ".t";
-  else if (!is_dense) text += c10::str(".strided", at::IntArrayRef(t.strides));
-  return text;
-}
-
-/// Returns a value without tensors, as a program would write it.
-inline std::string text_of(const c10::IValue& value, const std::string& argument) {
-  if (value.isNone()) return "none";
-  if (value.isDouble()) return exact_text(value.toDouble());
-  if (value.isInt() && argument == "dtype")
-    return c10::toString(static_cast<at::ScalarType>(value.toInt()));
-  return c10::str(value);
-}
-
-IKEBANA_INLINE std::string Tape::text_of(const RecordedValue& value,
-                                         const std::string& argument) const {
-  if (value.form == RecordedValue::Form::Plain) return detail::text_of(value.plain, argument);
-  if (value.form == RecordedValue::Form::Tensor) return text_of(value.tensors[0]);
-  std::string text = "[";
-  constexpr std::size_t most = 3;
-  for (std::size_t i = 0; i < value.tensors.size() && i < most; ++i)
-    text += (i == 0 ? "" : ", ") + text_of(value.tensors[i]);
-  if (value.tensors.size() > most)
-    text += ", and " + std::to_string(value.tensors.size() - most) + " more";
-  return text + "]";
-}
-
-IKEBANA_INLINE std::string Tape::line_of(const Call& call) const {
-  const RecordedOperator& one = recording_.operators[call.index];
-  std::string results, arguments, shapes;
-  for (const RecordedValue& value : one.results) {
-    if (one.op->schema().is_mutable()) break;
-    results += (results.empty() ? "" : ", ") + text_of(value, {});
-    for (const RecordedTensor& t : value.tensors)
-      if (t.defined()) shapes += " " + c10::str(t.dtype, at::IntArrayRef(t.sizes));
-  }
-  // Arguments at the end that have their default value say nothing.
-  std::size_t last = one.arguments.size();
-  auto is_default = [&](std::size_t i) {
-    const auto& value = one.op->schema().arguments()[i].default_value();
-    return one.arguments[i].form == RecordedValue::Form::Plain && value &&
-           same_plain(*value, one.arguments[i].plain);
-  };
-  while (last > 0 && is_default(last - 1)) --last;
-  for (std::size_t i = 0; i < last; ++i)
-    arguments +=
-        (i == 0 ? "" : ", ") + text_of(one.arguments[i], one.op->schema().arguments()[i].name());
-  std::string name = one.name();
-  if (name.starts_with("aten::")) name = name.substr(6);
-  return (results.empty() ? "" : results + " = ") + name + "(" + arguments + ")" +
-         (shapes.empty() ? "" : "  #" + shapes);
-}
-
-IKEBANA_INLINE std::string Tape::text() const {
-  std::string all = std::to_string(calls_.size()) + " operators, in an arena of " +
-                    bytes_text(static_cast<std::int64_t>(plan_.bytes)) + "\n";
-  std::string unit;
-  for (std::size_t k = 0; k < calls_.size(); ++k) {
-    const RecordedOperator& one = recording_.operators[calls_[k].index];
-    if (k == 0 || k == backward_) all += std::string(phase_name(one.phase)) + "\n", unit.clear();
-    if (one.unit != unit && k < backward_) {
-      unit = one.unit;
-      all += "  " + (unit.empty() ? std::string("outside of units") : unit) + "\n";
-    }
-    char time[32] = "";
-    if (k < microseconds_.size()) std::snprintf(time, sizeof time, "%8.1f us", microseconds_[k]);
-    all += right(time, 11) + "    " + line_of(calls_[k]) + "\n";
-  }
-  return all;
 }
 
 }  // namespace ikebana::detail

@@ -17,11 +17,14 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check() const {
 
 IKEBANA_INLINE Mechanism<Capture<WholeStep>>::~Mechanism() = default;
 
-IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::attach(c10::Device device, const UnitTable&) {
+IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::attach(c10::Device device,
+                                                          const UnitTable& table) {
   if (!device.is_cpu())
     throw BadValue("Capture<WholeStep>: it records steps on a CPU, and this model is on " +
                    device.str() + ". Leave it out.");
   bridge::CountingAllocatorV2::install();
+  // A module computes its name when it is first asked for it, and cannot fail then.
+  for (const auto& module : table.units()[0].module->modules()) (void)module->name();
 }
 
 IKEBANA_INLINE detail::MicrobatchPlace Mechanism<Capture<WholeStep>>::place_of(
@@ -36,21 +39,29 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse_by_unit() {
       "and a replay allocates nothing and runs no unit. Leave out one of the two.");
 }
 
+IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_modules() {
+  const std::string name = model_.changed_module();
+  if (name.empty()) return;
+  is_recording_ = true;
+  refuse("\n  `" + name +
+         "` changes a member of itself in its forward, which a replay would not do. Keep it in a "
+         "buffer that operators change, or outside of the model.");
+}
+
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_recording() {
-  if (const std::string name = model_.changed_module(); !name.empty())
-    present_->recorder()->add_problem(
-        "`" + name +
-        "` changes a member of itself in its forward, which a replay would not do. Keep it in a "
-        "buffer that operators change, or outside of the model.");
-  refusal_ = present_->recorder()->problems();
-  if (refusal_.empty()) return;
+  check_modules();
+  if (!present_->recorder()->problems().empty()) refuse(present_->recorder()->problems());
+}
+
+IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse(const std::string& problems) {
+  refusal_ = problems;
   throw BadModel("Capture<WholeStep>: this step cannot be recorded:" + refusal_ +
                  "\nOr leave Capture out, or write `.on_refusal = OnRefusal::Eager`: such steps "
                  "then run as without it.");
 }
 
 IKEBANA_INLINE bool Mechanism<Capture<WholeStep>>::can_run_eagerly(const Error& error) {
-  if (!std::exchange(has_failed_, false)) return false;
+  if (!std::exchange(has_failed_, false)) return refusal_.clear(), false;
   if (refusal_.empty()) refusal_ = std::string("\n  ") + error.what();
   return values.on_refusal == OnRefusal::Eager;
 }

@@ -1,0 +1,28 @@
+// `OwnHooksInReplay<Capture<WholeStep>, Watches>`
+// `Watches has a hook within forward or backward, which Capture<WholeStep> replays`
+// `no hook of a policy of your own` `static constexpr bool is_replayed = true;`
+#include "net.hpp"
+#ifdef COUNTERPART
+#include <ikebana/capture.hpp>
+#endif
+
+struct Watches {
+  using axis = ikebana::axis::observe;
+};
+template <>
+struct ikebana::Mechanism<Watches> : ObserveHooks {
+#ifdef COUNTERPART
+  static constexpr bool is_replayed = true;
+#endif
+  Watches values;
+  explicit Mechanism(Watches v) : values(v) {}
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
+    return next(std::forward<Args>(args)...);
+  }
+};
+
+int main() {
+  Trainer<Net, Capture<WholeStep>, Watches> trainer{Net()};
+  trainer.step(Batch{});
+}
