@@ -121,7 +121,9 @@ class Recorder : public bridge::OperatorMode,
   std::size_t problem_count_ = 0;
   std::uint64_t identities_ = 0;
   bridge::GeneratorState generator_{c10::Device(at::kCPU)};
-  bridge::GeneratorPosition random_;  // after the last operator that drew
+  /// After the last operator that drew; unknown after a generator was set back, which is observed
+  /// while its mutex is held.
+  std::optional<bridge::GeneratorPosition> random_;
   std::thread::id thread_ = std::this_thread::get_id();
 };
 

@@ -130,7 +130,7 @@ consteval bool has_hooks_in_replay() {
 /// Stage 6: checks that what `Capture<...>` replays has no hooks of a user's own.
 template <class Policy, class... Policies>
 consteval auto replayed() {
-  if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::capture> ||
+  if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::capture> || own_policy<Policy> ||
                 std::is_same_v<Policy, Capture<Off>>)
     return refuse::is<refuse::Nothing>{};
   else

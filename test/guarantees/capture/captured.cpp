@@ -22,6 +22,12 @@ TEST_CASE("capture: steps of every precision and checkpoint keep every bit") {
         Freeze<>{.match = named("in.*")});
 }
 
+TEST_CASE("capture: a thousand steps keep every bit") {
+  check_captured<RecordedNet>("1,000 steps", 1000, CrossEntropyLoss{}, AdamW{.lr = 0.01},
+                              Precision<BF16>{}, Checkpoint<Selective>{}, Accumulate<2>{},
+                              ClipGradNorm{.max_norm = 0.1}, CosineAnnealingLR{.T_max = 1000});
+}
+
 TEST_CASE("capture: a count that only the loss knows") {
   check_captured<LateNet>("late, accumulated", 48, AdamW{.lr = 0.01}, Accumulate<3>{},
                           ClipGradNorm{.max_norm = 0.1});

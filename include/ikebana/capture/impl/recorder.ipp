@@ -242,7 +242,7 @@ IKEBANA_INLINE void Recorder::restored(const at::Generator& generator, std::uint
                        .generator = generator,
                        .random_state = state};
   begin(now), end(std::move(now));
-  random_ = generator_.position_now();
+  random_.reset();
 }
 
 IKEBANA_INLINE void Recorder::allocated(void* data, std::size_t bytes) noexcept {

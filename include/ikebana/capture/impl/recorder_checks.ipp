@@ -106,7 +106,7 @@ IKEBANA_INLINE void Recorder::end_phase() {
 }
 
 IKEBANA_INLINE void Recorder::check_generator() {
-  if (generator_.position_now() != random_)
+  if (random_ && generator_.position_now() != *random_)
     add_problem(std::string("the random generator is set in ") + phase_name(phase_) +
                 " by no operator, which a replay would not repeat. Set it outside of the step.");
 }
