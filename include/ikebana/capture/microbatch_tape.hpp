@@ -24,6 +24,12 @@ class MicrobatchTape {
 
   const BatchForm& form() const { return form_; }
   bool is_ready() const { return tape_ != nullptr; }
+  /// Why steps of this form are refused: two recordings differed. Empty if they did not.
+  const std::string& refusal() const { return refusal_; }
+  /// Notes why the present recording is of no use.
+  void note_refusal(const std::string& problems) {
+    if (first_) refusal_ = problems;
+  }
   const OperatorTape& tape() const { return *tape_; }
   OperatorTape& tape() { return *tape_; }
 
@@ -92,6 +98,7 @@ class MicrobatchTape {
 
   BatchForm form_;
   MicrobatchPlace place_;
+  std::string refusal_;
   std::optional<Recording> first_;
   std::optional<Recorder> recorder_;
   std::unique_ptr<OperatorTape> tape_;

@@ -83,6 +83,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       ++replays_;
       return present_->replay_forward(microbatch, masters);
     }
+    if (present_ != nullptr && !present_->refusal().empty()) refuse_again();
     tapes_.release_memory();
     if (present_ == nullptr) present_ = &tapes_.add(form_, place, values.tapes);
     if (place != detail::MicrobatchPlace::Further) core.parameters.mark_stale();
@@ -208,6 +209,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   /// make what it keeps.
   void check_modules();
   [[noreturn]] void refuse(const std::string& problems);
+  [[noreturn]] void refuse_again();
   bool can_run_eagerly(const Error& error);
   void turn_off();
 

@@ -123,7 +123,8 @@ class Replayed : public Stepped<Model, Policies...> {
     batch_ = recorded_batch(i);
     tape.allow(batch_.input), tape.allow(batch_.target);
     this->allow_all(tape);
-    tape.record([&] { report = this->step(i, batch_); });
+    torch::manual_seed(static_cast<std::uint64_t>(i));
+    tape.record([&] { report = ikebana::step(*this->core, batch_); });
     checks = this->core->step.deferred.take_recorded();
     if (!tape.problems().empty()) return;
     tape.keep(report.value.parts[0].sum);

@@ -56,6 +56,10 @@ IKEBANA_INLINE std::uint32_t Recorder::memory_of(const at::Tensor& t) {
 /// Memory that a replay is given begins at the first tensor that was listed, wherever its storage
 /// begins.
 IKEBANA_INLINE std::int64_t Recorder::first_element(const at::Tensor& t) {
+  if (known_[memory_of(t)].begin % static_cast<std::int64_t>(t.itemsize()) != 0)
+    add_problem(
+        "tensors of the batch have several dtypes in one memory, at places that are no whole "
+        "number of elements apart. Clone one of them.");
   return known_[memory_of(t)].begin / static_cast<std::int64_t>(t.itemsize());
 }
 

@@ -52,7 +52,9 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_modules() {
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_recording() {
   check_modules();
-  if (!present_->recorder()->problems().empty()) refuse(present_->recorder()->problems());
+  if (present_->recorder()->problems().empty()) return;
+  present_->note_refusal(present_->recorder()->problems());
+  refuse(present_->recorder()->problems());
 }
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse(const std::string& problems) {
@@ -60,6 +62,11 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse(const std::string& pro
   throw BadModel("Capture<WholeStep>: this step cannot be recorded:" + refusal_ +
                  "\nOr leave Capture out, or write `.on_refusal = OnRefusal::Eager`: such steps "
                  "then run as without it.");
+}
+
+IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse_again() {
+  is_recording_ = true;
+  refuse(present_->refusal());
 }
 
 IKEBANA_INLINE bool Mechanism<Capture<WholeStep>>::can_run_eagerly(const Error& error) {
