@@ -75,9 +75,9 @@ std::string onion(bool moves, const std::string& unit, const std::string& inside
   auto around = [&](const char* axis) {
     return std::string(axis) + ".around_unit(" + unit + "){ ";
   };
-  return around("observe") + (moves ? each(gather_chain, "gather(" + unit + ")") + " " : "") +
-         around("shard") + around("offload") + around("checkpoint") + around("precision") + inside +
-         " } } } } } ";
+  return around("observe") + around("capture") +
+         (moves ? each(gather_chain, "gather(" + unit + ")") + " " : "") + around("shard") +
+         around("offload") + around("checkpoint") + around("precision") + inside + " } } } } } } ";
 }
 std::string forward(bool moves) {
   return (moves ? each(gather_chain, "gather()") : std::string()) +
@@ -104,16 +104,17 @@ std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ checkpoint.around_step{ accumulate.around_step{"
       " precision.around_step{ observe.data{ device.place layout.place } accumulate.split"
-      " objective.count objective.count capture.around_body{";
+      " objective.count objective.count";
   for (const char* travel :
        {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
-    text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +
-            " precision.scale " + backward(moves) + " }";
+    text += std::string(travel) + " observe.forward{ capture.around_microbatch{ " + forward(moves) +
+            " } } observe.backward{ capture.around_gradients{ precision.scale " + backward(moves) +
+            " } }";
   return text +
          " observe.optimizer{ shard.finish_reductions precision.unscale clip.clip"
          " precision.accept clip.accept" +
          each(wrapping, "prepare") + " optimizer.update" + each(wrapping, "after_update") +
-         each(wrapping, "end_step") + " } } } } } } }";
+         each(wrapping, "end_step") + " } } } } } }";
 }
 
 template <bool Moves>

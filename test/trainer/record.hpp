@@ -126,9 +126,14 @@ struct RecordObserve : Base {
 };
 template <class Base>
 struct RecordCapture : Base {
-  template <class Next>
-  ikebana::Report around_body(Next&& next) {
-    return this->around("around_body", [&] { return Base::around_body(next); });
+  template <class Core, class Batch, class Next>
+  ikebana::Loss around_microbatch(Core& core, const Batch& microbatch, Next&& next) {
+    return this->around("around_microbatch",
+                        [&] { return Base::around_microbatch(core, microbatch, next); });
+  }
+  template <class Core, class Next>
+  void around_gradients(Core& core, Next&& next) {
+    this->around("around_gradients", [&] { Base::around_gradients(core, next); });
   }
 };
 template <class Base>

@@ -96,8 +96,9 @@
 
 // F(old name, name): hooks that were renamed. A mechanism with an old name would never be called.
 // clang-format off
-#define IKEBANA_EACH_RENAMED_HOOK(F)       \
-  F(rest, to_masters)                      \
-  F(give_back, restore_dtype)              \
-  F(may_travel, set_requires_gradient_sync)
+#define IKEBANA_EACH_RENAMED_HOOK(F)        \
+  F(rest, to_masters)                       \
+  F(give_back, restore_dtype)               \
+  F(may_travel, set_requires_gradient_sync) \
+  F(around_body, around_step)
 // clang-format on

@@ -49,8 +49,8 @@ struct ikebana::Mechanism<LastReport> : ikebana::CaptureHooks {
   LastReport values;
   double learning_rate = 0;
   explicit Mechanism(LastReport v) : values(v) {}
-  template <class Next>
-  Report around_body(Next&& next) {
+  template <class Core, class Batch, class Next>
+  Report around_step(Core&, const Batch&, Next&& next) {
     Report report = next();
     learning_rate = report.learning_rate;
     return report;
