@@ -17,6 +17,7 @@ enum class MemoryUse {
   GivenAway,  ///< operators of the step make it, and it outlives the step: each replay allocates it
   Given,      ///< the batch, a seed of backward, a gradient so far: each replay is given its own
   Persistent,  ///< a weight, a buffer, state or a number that outlives a step
+  Number,      ///< a number that the host sets before each step, such as a learning rate
   Written,     ///< a number that the program writes into an expression, as the 2 of `x * 2`
   Unknown      ///< nothing made it, and nothing lists it: it would be the same in every replay
 };

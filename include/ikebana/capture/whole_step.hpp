@@ -199,7 +199,9 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     core.mechanisms.precision.state(archive, masters);
     for (const auto& [name, t] : state) allow(t, name);
     core.mechanisms.each([&](auto& mechanism) {
-      detail::each_number(mechanism, [&](const at::Tensor& t) { allow(t, "number"); });
+      detail::each_number(mechanism, [&](const at::Tensor& t) {
+        recorder.allow(t, detail::MemoryUse::Number, "number");
+      });
     });
   }
   void check() const;

@@ -93,6 +93,9 @@ class Stepped {
     return dict;
   }
   void allow_all(Tape& tape) {
+    core->mechanisms.each([&](auto& mechanism) {
+      ikebana::detail::each_number(mechanism, [&](const at::Tensor& t) { tape.allow_number(t); });
+    });
     StateDict dict;
     Archive archive(dict, Archive::Mode::Save);
     core->state(archive);
@@ -101,9 +104,6 @@ class Stepped {
       for (const at::Tensor& p : unit.parameters) tape.allow(p);
     for (const at::Tensor& p : core->parameters.masters().values) tape.allow(p);
     for (const at::Tensor& b : core->units.units()[0].module->buffers()) tape.allow(b);
-    core->mechanisms.each([&](auto& mechanism) {
-      ikebana::detail::each_number(mechanism, [&](const at::Tensor& t) { tape.allow(t); });
-    });
   }
   void set_numbers() {
     const StepRate rate(core->mechanisms.schedule, core->step.attempts);

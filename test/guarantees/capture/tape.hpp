@@ -14,6 +14,10 @@ class Tape {
   void allow(const at::Tensor& t) {
     recorder_.allow(t, ikebana::detail::MemoryUse::Persistent, "state");
   }
+  /// Lets them read a number that the host sets before each step.
+  void allow_number(const at::Tensor& t) {
+    recorder_.allow(t, ikebana::detail::MemoryUse::Number, "number");
+  }
   /// Returns what the operators read that no recorded operator made and nothing allows, and what
   /// the host read; empty if there is nothing.
   const std::string& problems() const { return recorder_.problems(); }

@@ -29,8 +29,8 @@ IKEBANA_INLINE MemoryUse Recorder::allow(const at::Tensor& t, MemoryUse use,
   if (memory.use != MemoryUse::Made || !memory.name.empty()) return memory.use;
   memory.use = use, memory.name = name.empty() ? "a number" : name;
   memory.is_written = true;
-  if (use == MemoryUse::Persistent) memory.storage = t.storage();
-  note_content(at, t.storage());
+  if (use != MemoryUse::Given) memory.storage = t.storage();
+  if (use != MemoryUse::Number) note_content(at, t.storage());
   return use;
 }
 
