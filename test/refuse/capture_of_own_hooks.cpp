@@ -1,21 +1,21 @@
-// `OwnHooksInReplay<Capture<WholeStep>, Watches>`
-// `Watches has a hook within forward or backward, which Capture<WholeStep> replays`
+// `OwnHooksInReplay<Capture<WholeStep>, CountsUnitsOfOnesOwn>`
+// `CountsUnitsOfOnesOwn has a hook within forward or backward, which Capture<WholeStep> replays`
 // `no hook of a policy of your own` `static constexpr bool is_replayed = true;`
 #include "net.hpp"
 #ifdef COUNTERPART
 #include <ikebana/capture.hpp>
 #endif
 
-struct Watches {
+struct CountsUnitsOfOnesOwn {
   using axis = ikebana::axis::observe;
 };
 template <>
-struct ikebana::Mechanism<Watches> : ObserveHooks {
+struct ikebana::Mechanism<CountsUnitsOfOnesOwn> : ObserveHooks {
 #ifdef COUNTERPART
   static constexpr bool is_replayed = true;
 #endif
-  Watches values;
-  explicit Mechanism(Watches v) : values(v) {}
+  CountsUnitsOfOnesOwn values;
+  explicit Mechanism(CountsUnitsOfOnesOwn v) : values(v) {}
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
     return next(std::forward<Args>(args)...);
@@ -23,6 +23,6 @@ struct ikebana::Mechanism<Watches> : ObserveHooks {
 };
 
 int main() {
-  Trainer<Net, Capture<WholeStep>, Watches> trainer{Net()};
+  Trainer<Net, Capture<WholeStep>, CountsUnitsOfOnesOwn> trainer{Net()};
   trainer.step(Batch{});
 }
