@@ -9,26 +9,17 @@
 
 #include "../conditions.hpp"
 #include "../step/fused_resnet.hpp"
+#include "../step/mlp.hpp"
 
 namespace {
 
 using namespace ikebana;
+using bench::MLP;
 namespace nn = torch::nn;
 
 struct Rows {
   at::Tensor input, target;
 };
-
-struct MLPImpl : nn::Module {
-  explicit MLPImpl(std::int64_t width) {
-    for (auto* layer : {&first, &second, &third})
-      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
-  }
-  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
-
-  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
-};
-TORCH_MODULE(MLP);
 
 /// A step of PPO, on 64 carts for 32 steps, in minibatches of 512.
 struct Rollout {
@@ -73,7 +64,7 @@ double seconds_of(T& trainer, const std::vector<Batch>& batches, int steps) {
   return (processor_seconds() - begin) / steps;
 }
 
-/// Returns the most bytes that a step uses beyond what it begins with.
+/// Returns the most bytes that are in use during some steps.
 template <class T, class Batch>
 std::int64_t peak_of(T& trainer, const std::vector<Batch>& batches, int steps) {
   bridge::MemoryCounter counter(at::kCPU);

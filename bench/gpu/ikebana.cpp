@@ -1,25 +1,14 @@
 // Defines the contestant `ikebana` on a device: an MLP, GPTs with each choice of `Checkpoint` that
 // gpu.py compares, and a ResNet, all in BF16 with clipping.
 #include "device.hpp"
+#include "mlp.hpp"
 #include "resnet.hpp"
 #include "train.hpp"
 
 namespace {
 
 using namespace ikebana;
-using bench::Batch, bench::Contestant, bench::ResNet, bench::Setting, bench::train;
-
-namespace nn = torch::nn;
-
-struct MLPImpl : nn::Module {
-  explicit MLPImpl(std::int64_t width) {
-    for (auto* layer : {&first, &second, &third})
-      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
-  }
-  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
-  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
-};
-TORCH_MODULE(MLP);
+using bench::Batch, bench::Contestant, bench::MLP, bench::ResNet, bench::Setting, bench::train;
 
 /// Measures how long training waits for save_async, beside a copy of the same bytes by hand.
 template <class T>

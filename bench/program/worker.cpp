@@ -5,25 +5,13 @@
 
 #include "../gpu/resnet.hpp"
 #include "../step/gpt_of.hpp"
+#include "../step/mlp.hpp"
 #include "../step/watch.hpp"
 
 namespace {
 
 using namespace ikebana;
-using bench::Batch, bench::Contestant, bench::Setting;
-
-namespace nn = torch::nn;
-
-/// The layers of Python's Sequential.
-struct MLPImpl : nn::Module {
-  explicit MLPImpl(std::int64_t width) {
-    for (auto* layer : {&first, &second, &third})
-      *layer = register_module(std::to_string(2 * children().size()), nn::Linear(width, width));
-  }
-  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
-  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
-};
-TORCH_MODULE(MLP);
+using bench::Batch, bench::Contestant, bench::MLP, bench::Setting;
 
 struct Rows {
   at::Tensor input, target;

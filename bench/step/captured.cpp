@@ -2,25 +2,13 @@
 #include <ikebana/capture.hpp>
 
 #include "guarded.hpp"
+#include "mlp.hpp"
 #include "train.hpp"
 
 namespace {
 
 using namespace ikebana;
-using bench::Contestant, bench::Setting, bench::train;
-
-namespace nn = torch::nn;
-
-struct MLPImpl : nn::Module {
-  explicit MLPImpl(std::int64_t width) {
-    for (auto* layer : {&first, &second, &third})
-      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
-  }
-  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
-
-  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
-};
-TORCH_MODULE(MLP);
+using bench::Contestant, bench::MLP, bench::Setting, bench::train;
 
 template <class P>
 Contestant in_precision(const Setting& setting) {

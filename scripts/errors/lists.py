@@ -62,8 +62,10 @@ def given(tree, header, name, parameter):
 
 def of_recordings(tree):
     """Yields (title, texts) of what the list of `Capture<WholeStep>` may contain."""
-    yield "Why a step cannot be recorded", given(
-        tree, "capture/recorder.hpp", "add_problem", "sentence")
+    yield "Why a step cannot be recorded", [
+        *given(tree, "capture/recorder.hpp", "add_problem", "sentence"),
+        *(text.lstrip() for text in given(tree, "capture/whole_step.hpp", "refuse", "problems")
+          if has_literal(text))]
     yield "How an operator may differ between two recordings", [
         text.replace(varies("of"), "its " + varies("argument or result"))
         for text in returned(tree, "capture/recording.hpp", "difference")

@@ -51,7 +51,8 @@ class MicrobatchTape {
   void begin_backward(const Roots& roots);
   void end_backward(const Masters& masters);
   Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
-  void end_recording();
+  /// From now on each replay marks the model's buffers that its operators write as changed.
+  void end_recording(const std::vector<at::Tensor>& buffers);
   void abort() noexcept { recorder_.reset(), fresh_.clear(); }
 
   /// Replays the forward on a microbatch of this form, and returns its loss.
@@ -60,6 +61,7 @@ class MicrobatchTape {
     std::size_t i = 0;
     for_each_tensor(microbatch, [&](const at::Tensor& t) { give(batch_[i++], t); });
     bind_gradients(masters);
+    for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
     return replayed_forward();
   }
   /// Replays the backward, and sets the gradients of the master weights.
@@ -107,6 +109,7 @@ class MicrobatchTape {
   std::vector<Term> terms_, terms_before_;
   RecordedTensor outputs_, outputs_before_;
   bool has_unnamed_term_ = false;
+  std::vector<at::Tensor> written_;  // buffers that a replay writes, below autograd's counting
   std::map<std::uint32_t, c10::Storage> fresh_;  // memory of this replay that outlives it
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 // Records the operators of one step, below autograd, with the source of every tensor that they
 // read, and finds what a replay would not repeat.
-#include <functional>
 #include <ikebana/bridge/allocation_plan.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/bridge/operators.hpp>

@@ -104,18 +104,6 @@ struct Recording {
   std::uint64_t random_states = 0;
 };
 
-/// Calls `f(tensor)` for each tensor of a value, also for undefined ones of a list.
-template <class F>
-void each_tensor_of(const c10::IValue& value, F&& f) {
-  if (value.isTensor()) return f(value.toTensor());
-  if (!value.isList()) return;
-  const auto list = value.toListRef();
-  const bool holds =
-      std::any_of(list.begin(), list.end(), [](const c10::IValue& v) { return v.isTensor(); });
-  if (holds)
-    for (const c10::IValue& element : list)
-      f(element.isTensor() ? element.toTensor() : at::Tensor());
-}
 /// Calls `f(tensor)` for each defined tensor of some values.
 template <class Values, class F>
 void each_defined(Values& values, F&& f) {

@@ -26,6 +26,8 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   void each_given_away(const F& f) const {
     for (const std::uint32_t i : given_away_) f(i, recording_.memory[i].bytes);
   }
+  /// Returns the tensors whose memory a replay writes, of some that outlive a step.
+  std::vector<at::Tensor> written_of(const std::vector<at::Tensor>& tensors) const;
   /// Computes the operators of a phase.
   void replay(Phase phase);
   /// Returns a tensor as the last replay has left it. It is a view of the tape's memory, or of
@@ -45,11 +47,6 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   /// The operators in their order, with the tensors that they read and write, as a text, and the
   /// least time of each in the first replays.
   std::string text() const;
-  /// Calls `f(operator)` for each operator that a replay computes.
-  template <class F>
-  void each_operator(const F& f) const {
-    for (const Call& call : calls_) f(recording_.operators[call.index]);
-  }
 
   Place take(std::size_t bytes) noexcept override;
   void allocated(void*, std::size_t) noexcept override {}

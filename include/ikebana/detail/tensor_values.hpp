@@ -1,6 +1,7 @@
 #pragma once
 // Makes tensors over given memory, or over no memory, and visits tensors among the arguments and
 // results of operators.
+#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <string>
@@ -33,12 +34,22 @@ c10::IValue with_tensors(const c10::IValue& value, F&& f) {
     list.push_back(t ? std::optional<at::Tensor>(one(*t)) : t);
   return list;
 }
-/// Calls `f(t)` for each tensor in `value`.
+/// Calls `f(t)` for each tensor in `value`, also for undefined ones. An element `none` beside
+/// tensors counts as one.
+template <class F>
+void visit_with_undefined(const c10::IValue& value, F&& f) {
+  if (value.isTensor()) return f(value.toTensor());
+  if (!value.isList()) return;
+  const auto list = value.toListRef();
+  if (std::any_of(list.begin(), list.end(), [](const auto& element) { return element.isTensor(); }))
+    for (const c10::IValue& element : list)
+      f(element.isTensor() ? element.toTensor() : at::Tensor());
+}
+/// Calls `f(t)` for each defined tensor in `value`.
 template <class F>
 void visit_tensors(const c10::IValue& value, F&& f) {
-  with_tensors(value, [&](const at::Tensor& t) {
-    f(t);
-    return t;
+  visit_with_undefined(value, [&](const at::Tensor& t) {
+    if (t.defined()) f(t);
   });
 }
 template <class F>

@@ -37,9 +37,10 @@ struct Mechanism<AdamW8bit> : PerParameterOptimizer<AdamW8bit> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
+    // Operators read the maps, and a recorded step must know them before it begins.
     if (!masters.values.empty()) maps_.prepare(masters.values[0].device());
     prepare_each(masters, gradients, rate, 4, [&](const at::Tensor& p, const at::Tensor&) {
-      return on_device(p) ? prepare_operators(p) : 0;
+      return on_device(p) ? operators_scratch(p) : 0;
     });
   }
   void update(const Masters&, StepGradients& gradients);
@@ -52,8 +53,8 @@ struct Mechanism<AdamW8bit> : PerParameterOptimizer<AdamW8bit> {
   }
 
  private:
-  /// Prepares an update by operators. Returns the bytes of their scratch.
-  std::int64_t prepare_operators(const at::Tensor& p);
+  /// Returns the bytes of scratch of an update by operators.
+  std::int64_t operators_scratch(const at::Tensor& p) const;
   /// Returns the two moments, and the largest magnitude of each block of an 8-bit moment.
   static std::vector<detail::Slot> state_slots(const AdamW8bit& v);
   static Slice cut_of_blocks(const at::Tensor& state, const Slice& of_master, std::int64_t size);

@@ -61,6 +61,46 @@ TEST_CASE("capture: two trainers on two threads") {
   CHECK(test::same_bits(all[2], all[0]));
 }
 
+/// Has buffers that operators change, and others that they only read.
+struct BufferedImpl : torch::nn::Module {
+  torch::nn::Linear linear{body_width, body_width};
+  torch::nn::BatchNorm1d norm{body_width};
+  at::Tensor mask = register_buffer("mask", at::ones({body_width, body_width}).tril());
+  at::Tensor seen = register_buffer("seen", at::zeros({body_width, body_width}));
+  at::Tensor table;
+  BufferedImpl() {
+    register_module("linear", linear), register_module("norm", norm);
+    const c10::InferenceMode inference;
+    table = register_buffer("table", at::ones({2, body_width}));
+  }
+  template <class Run>
+  Loss loss(Run&, const Rows& batch) {
+    const at::Tensor y = norm(linear(batch.input)), still = y.detach();
+    seen.mul_(0.9).add_(at::mm(still.t(), still));
+    const at::Tensor z = at::mm(y, mask) + table[0];
+    return {at::tanh(z).square().sum(), batch.input.size(0), z};
+  }
+};
+TORCH_MODULE(Buffered);
+
+TEST_CASE("capture: a replay changes the versions of buffers that it writes, and of no others") {
+  Compared<Buffered, SGD> both;
+  auto& model = *both.captured.model();
+  const std::uint32_t mask = model.mask._version();
+  std::uint32_t seen = model.seen._version(), count = model.norm->num_batches_tracked._version();
+  for (int i = 0; i < 12; ++i) {
+    Rows batch = body_batch(i);
+    if (i == 7) batch.input[0][0] = std::numeric_limits<float>::quiet_NaN();
+    if (!both.step(i, batch, nothing)) return;
+    CHECK(both.error.empty() == (i != 7));
+    CHECK(model.mask._version() == mask);
+    CHECK(model.seen._version() > std::exchange(seen, model.seen._version()));
+    CHECK(model.norm->num_batches_tracked._version() >
+          std::exchange(count, model.norm->num_batches_tracked._version()));
+  }
+  CHECK(both.replays() == 8);
+}
+
 TEST_CASE("capture: evaluations and predictions between steps") {
   Compared<RecordedNet, CrossEntropyLoss, AdamW, EMA> both({}, {}, EMA{.decay = 0.9});
   for (int i = 0; i < 16; ++i) {

@@ -10,6 +10,14 @@ namespace ikebana::detail {
 inline std::uint32_t last_use(const RecordedMemory& one) {
   return one.outlives ? RecordedMemory::none : one.last;
 }
+inline std::size_t header_of(const RecordedMemory& one) {
+  return one.name == scratch_name ? ArenaPlan::header_bytes : 0;
+}
+/// Returns the bytes of an arena that some memory takes, with its header.
+inline std::size_t taken_by(const RecordedMemory& one) {
+  constexpr std::size_t alignment = 64;
+  return (one.bytes + alignment - 1) / alignment * alignment + header_of(one);
+}
 
 /// Places memory in the given order, each at the lowest address that is free while it is needed.
 inline ArenaPlan placed_in_order(const std::vector<RecordedMemory>& memory,
@@ -18,14 +26,12 @@ inline ArenaPlan placed_in_order(const std::vector<RecordedMemory>& memory,
     std::uint32_t first, last;
     std::size_t begin, end;
   };
-  constexpr std::size_t alignment = 64;
   ArenaPlan plan{.places = std::vector<std::size_t>(memory.size(), ArenaPlan::nowhere)};
   std::vector<Placed> placed;
   std::vector<std::pair<std::size_t, std::size_t>> in_use;  // while the present one is needed
   for (const std::size_t i : order) {
     const RecordedMemory& one = memory[i];
-    const std::size_t header = one.name == scratch_name ? ArenaPlan::header_bytes : 0;
-    const std::size_t bytes = (one.bytes + alignment - 1) / alignment * alignment + header;
+    const std::size_t bytes = taken_by(one);
     const std::uint32_t last = last_use(one);
     in_use.clear();
     for (const Placed& other : placed)
@@ -38,7 +44,7 @@ inline ArenaPlan placed_in_order(const std::vector<RecordedMemory>& memory,
       at = std::max(at, end);
     }
     placed.push_back({one.first, last, at, at + bytes});
-    plan.places[i] = at + header;
+    plan.places[i] = at + header_of(one);
     plan.bytes = std::max(plan.bytes, at + bytes);
   }
   return plan;
@@ -54,31 +60,36 @@ inline std::size_t highest(const ArenaPlan& plan, const std::vector<RecordedMemo
       order.begin());
 }
 
-/// Returns the operator at which most bytes are in use.
-inline std::uint32_t busiest(const std::vector<RecordedMemory>& memory,
-                             const std::vector<std::size_t>& order) {
+/// A moment of a recording, and the bytes that are in use then.
+struct Moment {
+  std::uint32_t at;
+  std::size_t bytes;
+};
+/// Returns the moment in which most bytes are in use. No plan has a smaller arena.
+inline Moment busiest(const std::vector<RecordedMemory>& memory,
+                      const std::vector<std::size_t>& order) {
   std::map<std::uint32_t, std::int64_t> changes;
   for (const std::size_t i : order) {
-    changes[memory[i].first] += static_cast<std::int64_t>(memory[i].bytes);
-    if (!memory[i].outlives)
-      changes[memory[i].last + 1] -= static_cast<std::int64_t>(memory[i].bytes);
+    const auto bytes = static_cast<std::int64_t>(taken_by(memory[i]));
+    changes[memory[i].first] += bytes;
+    if (!memory[i].outlives) changes[memory[i].last + 1] -= bytes;
   }
   std::int64_t now = 0, most = 0;
   std::uint32_t at = 0;
-  for (const auto& [place, change] : changes)
-    if ((now += change) > most) most = now, at = place;
-  return at;
+  for (const auto& [moment, change] : changes)
+    if ((now += change) > most) most = now, at = moment;
+  return {at, static_cast<std::size_t>(most)};
 }
 
 /// Places memory in this order, and in others that begin with what lay highest, where all low
-/// places are still free. Returns the best plan.
-inline ArenaPlan improved(const std::vector<RecordedMemory>& memory,
-                          std::vector<std::size_t> order) {
+/// places are still free. Returns the best plan. `least` is the size that no plan goes below.
+inline ArenaPlan improved(const std::vector<RecordedMemory>& memory, std::vector<std::size_t> order,
+                          std::size_t least) {
   constexpr std::size_t most_work = 100'000'000;
   const std::size_t attempts =
       std::min<std::size_t>(100, most_work / (order.size() * order.size()));
   ArenaPlan best = placed_in_order(memory, order), present = best;
-  for (std::size_t attempt = 0; attempt < attempts; ++attempt) {
+  for (std::size_t attempt = 0; attempt < attempts && best.bytes > least; ++attempt) {
     const auto at = static_cast<std::ptrdiff_t>(highest(present, memory, order));
     if (at == 0) break;
     std::rotate(order.begin(), order.begin() + at, order.begin() + at + 1);
@@ -98,15 +109,16 @@ IKEBANA_INLINE ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory,
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return key(memory[a]) > key(memory[b]); });
   };
+  const auto [busy, least] = busiest(memory, order);
   sort_by([](const RecordedMemory& one) { return one.bytes; });
-  ArenaPlan by_size = improved(memory, order);
-  // Memory that the busiest operator finds in use lies side by side, the longest in use below.
-  const std::uint32_t busy = busiest(memory, order);
-  sort_by([&](const RecordedMemory& one) {
-    const bool is_in_use = one.first <= busy && busy <= last_use(one);
+  ArenaPlan by_size = improved(memory, order, least);
+  if (by_size.bytes <= least) return by_size;
+  // Memory that is in use at the busiest moment lies side by side, the longest in use below.
+  sort_by([at = busy](const RecordedMemory& one) {
+    const bool is_in_use = one.first <= at && at <= last_use(one);
     return std::pair(is_in_use, is_in_use ? last_use(one) - one.first : one.bytes);
   });
-  ArenaPlan by_use = improved(memory, order);
+  ArenaPlan by_use = improved(memory, order, least);
   return by_use.bytes < by_size.bytes ? by_use : by_size;
 }
 

@@ -112,7 +112,7 @@ IKEBANA_INLINE void MicrobatchTape::end_backward(const Masters& masters) {
   }
 }
 
-IKEBANA_INLINE void MicrobatchTape::end_recording() {
+IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>& buffers) {
   Recording recording = std::move(recorder_->recording());
   recorder_.reset();
   if (!first_) {
@@ -127,7 +127,8 @@ IKEBANA_INLINE void MicrobatchTape::end_recording() {
   give_away(outputs_);
   if (place_ == MicrobatchPlace::First)
     for (const Gradient& gradient : gradients_) give_away(gradient.after);
-  tape_ = std::make_unique<OperatorTape>(std::move(recording));
+  auto tape = std::make_unique<OperatorTape>(std::move(recording));
+  written_ = tape->written_of(buffers), tape_ = std::move(tape);
   first_.reset();
 }
 

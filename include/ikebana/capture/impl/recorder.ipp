@@ -5,7 +5,7 @@
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/detail/flag_scope.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/detail/splitmix.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <string_view>
 
 namespace ikebana::detail {
@@ -92,7 +92,7 @@ IKEBANA_INLINE RecordedTensor Recorder::recorded(const at::Tensor& t) {
 
 IKEBANA_INLINE RecordedValue Recorder::recorded(const c10::IValue& value) {
   RecordedValue all;
-  each_tensor_of(value, [&](const at::Tensor& t) { all.tensors.push_back(recorded(t)); });
+  visit_with_undefined(value, [&](const at::Tensor& t) { all.tensors.push_back(recorded(t)); });
   if (value.isTensor()) all.form = RecordedValue::Form::Tensor;
   else if (all.tensors.empty()) all.plain = value;
   else if (value.isTensorList()) all.form = RecordedValue::Form::List;
@@ -130,9 +130,7 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
   }
   begin(now);
   for (std::size_t i = 0; i < call.arguments().size(); ++i) {
-    each_tensor_of(call.arguments()[i], [&](const at::Tensor& t) {
-      if (t.defined()) check_argument(call, i, t);
-    });
+    visit_tensors(call.arguments()[i], [&](const at::Tensor& t) { check_argument(call, i, t); });
     now.arguments.push_back(recorded(call.arguments()[i]));
   }
   allocations_.clear(), events_ = 0;
@@ -170,13 +168,11 @@ IKEBANA_INLINE void Recorder::note_written(const bridge::OperatorCall& call,
                                            const RecordedOperator& now) {
   if (now.kind != RecordedOperator::Kind::Computes) return;
   auto note = [&](const at::Tensor& t) {
-    if (!t.defined()) return;
     const std::uint32_t at = memory_of(t);
-    RecordedMemory& memory = recording_.memory[at];
-    memory.is_written = true;
+    recording_.memory[at].is_written = true;
     note_content(at, t.storage());
   };
-  for (const c10::IValue& value : call.results()) each_tensor_of(value, note);
+  visit_all(call.results(), note);
   // The stack has the arguments no more: their memory is found by what was recorded of them.
   for (std::size_t i = 0; i < now.arguments.size(); ++i)
     if (writes_argument(call.schema(), i) || writes_unsaid(call.name().name))
@@ -194,10 +190,8 @@ IKEBANA_INLINE void Recorder::note_allocations(const bridge::OperatorCall& call,
                                                RecordedOperator& now) {
   if (allocations_failed_) throw std::bad_alloc();
   std::unordered_map<const void*, std::uint32_t> results;
-  for (const c10::IValue& value : call.results())
-    each_tensor_of(value, [&](const at::Tensor& t) {
-      if (t.defined()) results[t.storage().data()] = memory_of(t);
-    });
+  visit_all(call.results(),
+            [&](const at::Tensor& t) { results[t.storage().data()] = memory_of(t); });
   for (const Allocation& one : allocations_) {
     const auto result = results.find(one.data);
     RecordedAllocation all{.bytes = one.bytes, .begin = one.begin, .end = one.end};

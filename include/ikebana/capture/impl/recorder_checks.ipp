@@ -5,6 +5,8 @@
 #include <cstring>
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/splitmix.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <string_view>
 
 namespace ikebana::detail {
@@ -18,8 +20,7 @@ inline std::uint64_t sampled_hash(const c10::Storage& storage) {
   auto add = [&](const char* from, std::size_t bytes) {
     std::uint64_t word = 0;
     std::memcpy(&word, from, bytes);
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 29;
+    hash = mix(hash ^ word);
   };
   const std::size_t step = std::max<std::size_t>(1, words / 512);
   for (std::size_t i = 0; i < words; i += step) add(data + i * sizeof(std::uint64_t), 8);
@@ -61,8 +62,8 @@ IKEBANA_INLINE bool has_dynamic_shape(const bridge::OperatorCall& call) {
   if (!call.op().hasTag(at::Tag::dynamic_output_shape)) return false;
   if (call.name().name != "aten::index") return true;
   bool has_masks = false;  // their true elements are counted; integers have the shape of the result
-  each_tensor_of(call.arguments()[1], [&](const at::Tensor& t) {
-    has_masks |= t.defined() && (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte);
+  visit_tensors(call.arguments()[1], [&](const at::Tensor& t) {
+    has_masks |= t.scalar_type() == at::kBool || t.scalar_type() == at::kByte;
   });
   return has_masks;
 }
@@ -178,13 +179,12 @@ IKEBANA_INLINE void Recorder::check_results(const bridge::OperatorCall& call,
     add_problem(place() +
                 "makes a tensor whose shape depends on values, and a tape has one shape. "
                 "Use an operator of a fixed shape, such as `where` or `masked_fill`.");
-  for (const c10::IValue& value : call.results())
-    each_tensor_of(value, [&](const at::Tensor& t) {
-      if (t.defined() && (!t.has_storage() || t.layout() != at::kStrided))
-        add_problem(place() + "makes a tensor of layout " + c10::str(t.layout()) +
-                    ", and a tape holds strided ones. Leave out what makes it, such as `sparse` "
-                    "of an embedding.");
-    });
+  visit_all(call.results(), [&](const at::Tensor& t) {
+    if (!t.has_storage() || t.layout() != at::kStrided)
+      add_problem(place() + "makes a tensor of layout " + c10::str(t.layout()) +
+                  ", and a tape holds strided ones. Leave out what makes it, such as `sparse` "
+                  "of an embedding.");
+  });
   if (now.name() == "aten::resize_" || now.name() == "aten::set_" ||
       now.name().starts_with("aten::set_."))
     add_problem(place() + "changes the memory of a tensor. Make a new tensor instead.");

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <ikebana/capture/recording.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/text.hpp>
 
 namespace ikebana::detail {
@@ -9,8 +10,7 @@ namespace ikebana::detail {
 IKEBANA_INLINE std::string RecordedOperator::name() const {
   if (kind == Kind::CapturesRandom) return "generator.capture";
   if (kind == Kind::RestoresRandom) return "generator.restore";
-  const c10::OperatorName& of = op->operator_name();
-  return of.overload_name.empty() ? of.name : of.name + "." + of.overload_name;
+  return name_of(*op);
 }
 
 IKEBANA_INLINE bool writes_argument(const c10::FunctionSchema& schema, std::size_t i) {

@@ -5,9 +5,11 @@
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/capture/tape.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <iterator>
+#include <unordered_set>
 
 namespace ikebana::detail {
 
@@ -169,10 +171,7 @@ IKEBANA_INLINE void OperatorTape::make_call(std::size_t index) {
 }
 
 IKEBANA_INLINE at::Tensor OperatorTape::made(const RecordedTensor& t, const c10::Storage& storage) {
-  at::Tensor all = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(t.dtype));
-  all.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, t.offset);
+  at::Tensor all = tensor_on(storage, t.sizes, t.strides, t.offset, t.dtype);
   if (t.is_wrapped_number) all.unsafeGetTensorImpl()->set_wrapped_number(true);
   if (t.is_conjugate) all._set_conj(true);
   if (t.is_negative) all._set_neg(true);
@@ -197,6 +196,25 @@ IKEBANA_INLINE c10::IValue OperatorTape::made(const RecordedValue& value) {
   for (const RecordedTensor& t : value.tensors)
     all.push_back(t.defined() ? std::optional(made(t)) : std::nullopt);
   return all;
+}
+
+IKEBANA_INLINE std::vector<at::Tensor> OperatorTape::written_of(
+    const std::vector<at::Tensor>& tensors) const {
+  std::unordered_set<StorageKey> written;
+  for (const Call& call : calls_) {
+    if (call.random != nullptr) continue;
+    const RecordedOperator& one = recording_.operators[call.index];
+    const bool writes_all = writes_unsaid(one.name());
+    for (std::size_t i = 0; i < one.arguments.size(); ++i)
+      if (writes_all || writes_argument(one.op->schema(), i))
+        for (const RecordedTensor& t : one.arguments[i].tensors)
+          if (t.defined())
+            written.insert(recording_.memory[t.memory].storage.unsafeGetStorageImpl());
+  }
+  std::vector<at::Tensor> found;
+  for (const at::Tensor& t : tensors)
+    if (t.defined() && t.has_storage() && written.contains(key_of(t))) found.push_back(t);
+  return found;
 }
 
 IKEBANA_INLINE const void* OperatorTape::data_of(const RecordedTensor& t) const {
@@ -273,7 +291,7 @@ IKEBANA_INLINE void OperatorTape::compute(const Call& call) {
 IKEBANA_INLINE void OperatorTape::take_results(const Call& call) {
   std::size_t k = 0;
   for (const c10::IValue& value : stack_)
-    each_tensor_of(value, [&](const at::Tensor& got) {
+    visit_with_undefined(value, [&](const at::Tensor& got) {
       const at::Tensor& wanted = call.results[k++];
       if (!wanted.defined() || !got.defined()) return;
       if (got.sizes() != wanted.sizes())

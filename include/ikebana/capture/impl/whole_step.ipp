@@ -43,11 +43,9 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_modules() {
   const std::string name = model_.changed_module();
   if (name.empty()) return;
   is_recording_ = true;
-  detail::Recorder list;
-  list.add_problem("`" + name +
-                   "` changes a member of itself in its forward, which a replay would not do. Keep "
-                   "it in a buffer that operators change, or outside of the model.");
-  refuse(list.problems());
+  refuse("\n  `" + name +
+         "` changes a member of itself in its forward, which a replay would not do. Keep it in a "
+         "buffer that operators change, or outside of the model.");
 }
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_recording() {

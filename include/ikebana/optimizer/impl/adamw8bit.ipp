@@ -48,8 +48,7 @@ IKEBANA_INLINE void Mechanism<AdamW8bit>::update(const Masters&, StepGradients& 
   });
 }
 
-IKEBANA_INLINE std::int64_t Mechanism<AdamW8bit>::prepare_operators(const at::Tensor& p) {
-  maps_.prepare(p.device());
+IKEBANA_INLINE std::int64_t Mechanism<AdamW8bit>::operators_scratch(const at::Tensor& p) const {
   return detail::BlockwiseOperators::scratch(p, values.block_size);
 }
 
