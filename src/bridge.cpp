@@ -4,6 +4,7 @@
 #include <ikebana/bridge/impl/counting_allocator.ipp>
 #include <ikebana/bridge/impl/cpu_products.ipp>
 #include <ikebana/bridge/impl/device.ipp>
+#include <ikebana/bridge/impl/device_graph.ipp>
 #include <ikebana/bridge/impl/generator_state.ipp>
 #include <ikebana/bridge/impl/gradients.ipp>
 #include <ikebana/bridge/impl/host_copies.ipp>

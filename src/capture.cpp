@@ -1,6 +1,7 @@
 // Compiles the policies on capture.
 #include <ikebana/capture/impl/arena.ipp>
 #include <ikebana/capture/impl/guards.ipp>
+#include <ikebana/capture/impl/microbatch_graph.ipp>
 #include <ikebana/capture/impl/microbatch_tape.ipp>
 #include <ikebana/capture/impl/recorder.ipp>
 #include <ikebana/capture/impl/recorder_checks.ipp>

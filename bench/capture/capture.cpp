@@ -122,7 +122,7 @@ void row(const std::string& name, double bar, Size size, const std::vector<Batch
   const auto& capture = captured.template mechanism<Capture<WholeStep>>();
   std::printf("| %s | %.4g | %.4g | **%.3f** | %.2f | %.3f | %s | %zu | %.3g |\n", name.c_str(),
               bench::median(times[0]) * 1e6, bench::median(times[1]) * 1e6, bench::median(ratios),
-              bar, peak, equal ? "equal" : "DIFFER", capture.tapes().all()[0]->tape().size(),
+              bar, peak, equal ? "equal" : "DIFFER", capture.tapes().all()[0]->tape()->size(),
               static_cast<double>(capture.arena_bytes()) / 1048576);
   std::fflush(stdout);
 }

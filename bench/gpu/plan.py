@@ -6,15 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 from contest import Contest, closing
 from process import Failed
-from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, LARGEST, MLP, MOVES, OFFLOADS, ON_CPU,
-                   RESNET, SIDES, SMALL, WORKS, on_cpu)
+from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, IN_CPP, LARGEST, MLP, MOVES, OFFLOADS,
+                   ON_CPU, RESNET, SIDES, SMALL, WORKS, on_cpu)
 
 COMPILED = ["compile", "reduce-overhead"]
+LATE = ["captured", *COMPILED]  # the last ones of the largest batch
 BY_HAND = ["ikebana", "expert", "python"]
 # Estimates the seconds that a contestant of GPT-2 takes from its launch to its end, for the plan
 # alone, and the seconds if its kernels were not compiled before.
-COSTS = {"ikebana": 18, "expert": 18, "python": 25, "compile": 45, "reduce-overhead": 45}
-UNCOMPILED = {"compile": 85, "reduce-overhead": 85}
+COSTS = {"ikebana": 18, "captured": 18, "expert": 18, "python": 25, "compile": 45,
+         "reduce-overhead": 45}
+UNCOMPILED = COSTS | {"compile": 85, "reduce-overhead": 85}
 MOST_ROWS = 512
 OFFLOAD_BY = {"ikebana": "offload"}  # the program that has these recipes
 
@@ -60,13 +62,13 @@ def small_works(run, pool):
         cut = gpt2.row.accumulate
         run.results["names"][GPT2.name] = f"{GPT2.name} = {cut} x {gpt2.row.rows // cut}"
         filling = pool.submit(fill_compiler_cache, run, gpt2)
-    in_python = [name for name in CONTESTANTS if name not in ("ikebana", "expert")]
+    in_python = [name for name in CONTESTANTS if name not in IN_CPP]
     contests = [run.contest(work, in_python) for work in smaller]
     run.finish_build()
     for i, contest in enumerate(contests):
         if gpt2 and i == 2:
             filling.result()  # before ResNet takes more memory
-        for name in ("ikebana", "expert"):
+        for name in IN_CPP:
             contest.start(name, run.launch(name, contest.work))
     for contest in contests:
         contest.ready(lambda name, work=contest.work: run.launch(name, work))
@@ -200,7 +202,7 @@ def largest_batches(run, contests):
     alone(run, contests[0], BY_HAND)
     if work:
         alone(run, contests[1], BY_HAND)
-        alone(run, contests[1], COMPILED, UNCOMPILED)
+        alone(run, contests[1], LATE, UNCOMPILED)
     alone(run, contests[0], CONTESTANTS)
 
 
@@ -214,7 +216,8 @@ def on_cpu_in_small(run):
     moved = {choice: on_cpu(CHECKPOINT).replace(recipe=choice) for choice in OFFLOADS}
     run.results["contestants"] = ON_CPU
     run.results["names"] = {w.name: f"{w.name}, in small" for w in [*works, *chosen]}
-    rows = {"ikebana": works + chosen, "expert": works, "offload": list(moved.values()),
+    rows = {"ikebana": works + chosen, "captured": works, "expert": works,
+            "offload": list(moved.values()),
             "python": works + chosen + [moved[key[1]] for key in MOVES if key[0] == "python"]}
     run.results["conditions"] = bound.conditions("cpu", 256) | {"compiler": run.compiler()}
     processes = {name: run.launcher(name, [(w.row, run.data(w)) for w in all_works])

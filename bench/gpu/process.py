@@ -69,10 +69,8 @@ class Process:
 
 
 def program_of(name, programs):
-    if name == "ikebana":
-        return [programs / "gpu" / "gpu_ikebana"]
-    if name == "offload":
-        return [programs / "gpu" / "gpu_offload"]
+    if name in ("ikebana", "captured", "offload"):
+        return [programs / "gpu" / f"gpu_{name}"]
     if name == "expert":
         return [programs / "step" / "step_hand"]
     return [sys.executable, BENCH / "step" / "contestants.py"]

@@ -5,8 +5,9 @@ import functools
 
 from rows import Row
 
-CONTESTANTS = ["ikebana", "expert", "python", "compile", "reduce-overhead"]
-ON_CPU = ["ikebana", "expert", "python"]
+CONTESTANTS = ["ikebana", "captured", "expert", "python", "compile", "reduce-overhead"]
+IN_CPP = ["ikebana", "captured", "expert"]
+ON_CPU = [*IN_CPP, "python"]
 CHOICES = {"none": "none", "full": "Checkpoint<Full>", "selective": "Checkpoint<Selective>",
            "segments": "Checkpoint<Segments<>>"}
 SIDES = ["ikebana", "python"]

@@ -18,7 +18,7 @@ SYSTEM = (r"(?:cpuid|cxxabi|dirent|dlfcn|execinfo|fcntl|fnmatch|malloc|netdb|net
           r"pthread|sched|signal|unistd|sys/\w+)\.h$")
 VECTORS = r"[esw]mmintrin\.h$"
 # Beyond the diagram: what only one folder may include, and what a folder may not although it could.
-ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_bodies|_optim|_c10d)?\.hpp$",
+ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_bodies|_optim|_c10d|_cuda_graph)?\.hpp$",
            r"boost/hana": r"ikebana/grammar/",
            SYSTEM: r"ikebana/posix/", VECTORS: r"ikebana/(?:state|detail)/"}
 AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
@@ -26,7 +26,7 @@ AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
 ALONE = (r"ikebana/(?:(?:modules|bridge|capture|fake|shard|estimate|memory|pieces|program)/|"
          r"(?:capture|shard|estimate|memory|pieces|program)\.hpp|detail/exporting|"
-         r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d)|state/files/zip_|"
+         r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d|cuda_graph)|state/files/zip_|"
          r"posix/(?:child|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
 
 

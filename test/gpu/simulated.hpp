@@ -41,6 +41,9 @@ std::int64_t synchronisations();
 /// Copies that were asked for and not yet done, on all streams.
 std::size_t copies_in_flight();
 
+/// Returns the most bytes that graphs have used so far, in all pools.
+std::size_t graph_memory();
+
 /// RAII: the operators and copies that are launched on the devices while it exists, by name, in
 /// order, from all threads: what CUDA starts as a kernel, a copy or a memset. Views and new memory
 /// launch nothing. One may exist at a time.

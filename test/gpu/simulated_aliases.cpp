@@ -83,8 +83,14 @@ const c10::Storage& Aliases::device_storage(const at::Tensor& result, c10::Devic
   if (host.nbytes()) std::memcpy(state().memory.bytes(data.get()), host.data(), host.nbytes());
   c10::Storage storage(c10::Storage::use_byte_size_t(), host.nbytes(), std::move(data),
                        c10::GetAllocator(c10::kPrivateUse1), true);
-  storages_.push_back({std::move(storage), host, host.data()});
+  storages_.push_back({std::move(storage), host, host.data(), /*is_new=*/true});
   return storages_.back().device;
+}
+
+bool Aliases::is_new(const at::Tensor& result) const {
+  for (const auto& known : storages_)
+    if (known.host.is_alias_of(result.storage())) return known.is_new;
+  return false;
 }
 
 at::Tensor Aliases::back(const at::Tensor& result, c10::Device on) {
@@ -96,8 +102,11 @@ at::Tensor Aliases::back(const at::Tensor& result, c10::Device on) {
 }
 
 void Aliases::keep_changes() {
-  for (auto& [device, host, bytes] : storages_)
-    if (host.data() != bytes) move_memory(device, host);
+  for (auto& [device, host, bytes, is_new] : storages_) {
+    if (host.data() == bytes) continue;
+    move_memory(device, host);
+    host.set_data_ptr(c10::DataPtr(state().memory.bytes(device.data()), c10::kCPU));
+  }
   for (const auto& [device, host] : tensors_) {
     if (device.is_sparse()) {
       keep_sparse_changes(device, host);
@@ -132,6 +141,11 @@ std::vector<BlockPtr> blocks_of(const std::vector<at::Tensor>& tensors) {
 
 void begin(StreamIndex stream, const Uses& uses, const char* what) {
   auto& streams = state().streams;
+  if (Captured* capture = capture_of(stream)) {
+    for (const auto& block : blocks_of(uses.reads)) capture->note(block, /*writes=*/false);
+    for (const auto& block : blocks_of(uses.writes)) capture->note(block, /*writes=*/true);
+    return;
+  }
   streams.drain(stream);
   streams.launch(stream);
   state().note_launch(what);

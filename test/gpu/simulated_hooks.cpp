@@ -44,16 +44,24 @@ Generator::Generator(c10::DeviceIndex index, at::Generator engine)
     : GeneratorImpl(simulated::device(index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
       engine_(std::move(engine)) {}
 
-void Generator::set_current_seed(std::uint64_t seed) { engine_.set_current_seed(seed); }
-std::uint64_t Generator::current_seed() const { return engine_.current_seed(); }
+void Generator::set_current_seed(std::uint64_t seed) {
+  refuse_in_capture(device_.index(), "the seed of a generator");
+  engine_.set_current_seed(seed);
+}
+std::uint64_t Generator::current_seed() const {
+  refuse_in_capture(device_.index(), "the seed of a generator");
+  return engine_.current_seed();
+}
 std::uint64_t Generator::seed() { return engine_.seed(); }
 void Generator::set_offset(std::uint64_t) { TORCH_CHECK(false, "simulated: no offsets"); }
 std::uint64_t Generator::get_offset() const { TORCH_CHECK(false, "simulated: no offsets"); }
 void Generator::set_state(const c10::TensorImpl& state) {
+  refuse_in_capture(device_.index(), "the state of a generator");
   const auto copy = state.shallow_copy_and_detach(c10::VariableVersion(0), false);
   engine_.set_state(unmarked(at::Tensor(copy)));
 }
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
+  refuse_in_capture(device_.index(), "the state of a generator");
   return marked(engine_.get_state()).getIntrusivePtr();
 }
 Generator* Generator::clone_impl() const { return new Generator(device_.index(), engine_.clone()); }
@@ -146,6 +154,7 @@ void install() {
     register_kernels();
     register_rnn();
     register_autocast();
+    register_graphs();
   });
 }
 

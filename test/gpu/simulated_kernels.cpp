@@ -94,8 +94,16 @@ void copy_now(const at::Tensor& from, const at::Tensor& to) {
 }
 
 void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
-  begin(current_stream(to.get_device()), {.reads = {from}, .writes = {to}}, "copy_");
+  const auto stream = current_stream(to.get_device());
+  begin(stream, {.reads = {from}, .writes = {to}}, "copy_");
   copy_now(from, to);
+  if (Captured* capture = capture_of(stream)) {
+    Aliases aliases;
+    capture->add([from = aliases.of(from), to = aliases.of(to)] {
+      const at::AutoDispatchBelowADInplaceOrView no_autograd;
+      to.copy_(from);
+    });
+  }
 }
 
 /// Copies as CUDA's copies between devices: the current streams of both wait for each other.
@@ -167,6 +175,8 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
   const auto from = self.expand_as(to);
   const c10::DeviceGuard guard(to.is_cpu() ? from.device() : to.device());
   const Lock lock(state().mutex);
+  if (from.device() != to.device())
+    refuse_in_capture((to.is_cpu() ? from : to).get_device(), "copy between memories");
   if (from.device() == to.device()) copy_on_device(from, to);
   else if (!from.is_cpu() && !to.is_cpu()) copy_between_devices(from, to);
   else if (same_layout(from, to)) copy_bytes(from, to, non_blocking);

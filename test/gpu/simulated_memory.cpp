@@ -16,9 +16,16 @@ namespace {
 constexpr std::size_t most_addresses = std::size_t{1} << 42;
 constexpr std::size_t fewest_addresses = std::size_t{1} << 36;
 constexpr std::size_t kept_freed = std::size_t{16} << 20;
+constexpr std::size_t pool_addresses = std::size_t{1} << 32;
 constexpr int freed_byte = 0xDD, new_byte = 0xCD;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + 511) / 512 * 512; }
+
+char* reserved_addresses(std::size_t size, int protection) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* space = mmap(nullptr, size, protection, flags, -1, 0);
+  return space == MAP_FAILED ? nullptr : static_cast<char*>(space);
+}
 
 void free_block(void* address) {
   const Lock lock(state().mutex);
@@ -46,11 +53,46 @@ Block::Block(char* at, std::size_t asked, int on, StreamIndex by)
       size(rounded(asked)),
       requested(asked),
       device(on),
-      allocated_on(by) {
+      allocated_on(by),
+      is_pool(false) {
   TORCH_CHECK_WITH(OutOfMemoryError, memory, "simulated: the host has no ", size, " bytes");
   std::memset(memory, new_byte, size);
 }
-Block::~Block() { std::free(memory); }
+Block::Block(char* at, std::size_t most, int on)
+    : memory(reserved_addresses(most, PROT_READ | PROT_WRITE)),
+      address(at),
+      size(most),
+      requested(most),
+      device(on),
+      allocated_on(0),
+      is_pool(true) {
+  TORCH_CHECK(memory, "simulated: cannot reserve memory for graphs");
+}
+Block::~Block() {
+  if (is_pool) munmap(memory, size);
+  else std::free(memory);
+}
+
+char* Pool::allocate(std::size_t bytes) {
+  const std::size_t size = rounded(bytes);
+  std::size_t at = 0;  // the first gap that is large enough
+  for (const auto& [place, taken] : parts_) {
+    if (place - at >= size) break;
+    at = place + taken;
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, at + size <= block_->size, "simulated: no memory for graphs");
+  parts_[at] = size, used_ += size;
+  most_ = std::max(most_, at + size);
+  return block_->address + at;
+}
+
+std::size_t Pool::free(const char* address) {
+  const auto part = parts_.find(static_cast<std::size_t>(address - block_->address));
+  if (part == parts_.end()) return 0;
+  const std::size_t size = part->second;
+  parts_.erase(part), used_ -= size;
+  return size;
+}
 
 std::string Block::place() const {
   return std::to_string(requested) + " bytes of " +
@@ -60,10 +102,8 @@ std::string Block::place() const {
 Memory::Memory() {
   // The thread sanitizer leaves less room than there is without it.
   for (std::size_t size = most_addresses; size >= fewest_addresses; size /= 2) {
-    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* space = mmap(nullptr, size, PROT_NONE, flags, -1, 0);
-    if (space == MAP_FAILED) continue;
-    next_ = static_cast<char*>(space);
+    next_ = reserved_addresses(size, PROT_NONE);
+    if (next_ == nullptr) continue;
     end_ = next_ + size;
     return;
   }
@@ -82,20 +122,38 @@ void Memory::check_limit(std::size_t size, int device) {
                    " is free.");
 }
 
+/// Leaves a gap behind the addresses, so that the end of one block is not the next one's begin.
+char* Memory::next_addresses(std::size_t size) {
+  TORCH_CHECK(next_ + size + 512 < end_, "simulated: no addresses left");
+  return std::exchange(next_, next_ + size + 512);
+}
+
 BlockPtr Memory::add(std::size_t bytes, int device) {
   const bool host = device == host_memory;
   if (!host) check_limit(rounded(bytes), device);
-  TORCH_CHECK(host || next_ + rounded(bytes) < end_, "simulated: no addresses left");
   const StreamIndex stream = current_stream(host ? current_device() : device);
-  auto block = std::make_shared<Block>(host ? nullptr : next_, bytes, device, stream);
-  if (!host) next_ += block->size + 512;  // a gap, so that the end of one is not the next's begin
+  char* at = host ? nullptr : next_addresses(rounded(bytes));
+  auto block = std::make_shared<Block>(at, bytes, device, stream);
   if (!host) count(stats(device), *block, 1);
   return blocks_[block->address] = block;
 }
 
+std::shared_ptr<Pool> Memory::make_pool(int device) {
+  auto block = std::make_shared<Block>(next_addresses(pool_addresses), pool_addresses, device);
+  blocks_[block->address] = block;
+  return pools_[block.get()] = std::make_shared<Pool>(block);
+}
+
 c10::DataPtr Memory::allocate(std::size_t bytes, c10::Device device) {
   if (bytes == 0) return {nullptr, device};
-  char* at = add(bytes, device.index())->address;
+  char* at = nullptr;
+  if (const Captured* capture = capture_of(current_stream(device.index()))) {
+    check_limit(rounded(bytes), device.index());
+    at = capture->pool->allocate(bytes);
+    count(stats(device.index()).allocated_bytes, static_cast<std::int64_t>(rounded(bytes)));
+  } else {
+    at = add(bytes, device.index())->address;
+  }
   return {at, at, free_block, device};
 }
 
@@ -139,6 +197,10 @@ void Memory::check_uses(const Block& block) const {
 void Memory::free(void* address) {
   const auto block = find(address);
   if (!block || block->freed) return;
+  if (block->is_pool) {
+    const std::size_t size = pools_.at(block.get())->free(static_cast<const char*>(address));
+    return count(stats(block->device).allocated_bytes, -static_cast<std::int64_t>(size));
+  }
   const auto before = state().errors.size();
   if (!block->on_host()) {
     count(stats(block->device), *block, -1);

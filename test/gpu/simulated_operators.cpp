@@ -3,9 +3,11 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <cstring>
 #include <unordered_set>
 
 #include "simulated_generator.hpp"
@@ -45,6 +47,16 @@ bool is_mask(const at::Tensor& index) {
 
 }  // namespace
 
+namespace {
+
+void compute(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack& stack) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  op.redispatchBoxed(c10::DispatchKeySet(key), &stack);
+}
+
+}  // namespace
+
 Call::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::DispatchKey key)
     : op_(op),
       stack_(stack),
@@ -78,8 +90,12 @@ c10::Device Call::find_device() const {
 }
 
 bool Call::writes(std::size_t i) const {
-  const auto* alias = op_.schema().arguments()[i].alias_info();
-  return alias && alias->isWrite();
+  const auto& argument = op_.schema().arguments()[i];
+  const auto* alias = argument.alias_info();
+  // The schema of some forms of batch norm does not say that they write their statistics.
+  const bool is_statistic = argument.name().starts_with("running_") &&
+                            op_.schema().name().find("backward") == std::string::npos;
+  return is_statistic || (alias && alias->isWrite());
 }
 
 bool Call::takes_host_tensor(std::size_t i, const at::Tensor& t) const {
@@ -155,21 +171,66 @@ void Call::run() {
   check_devices();
   const bool host_waits = waits();
   if (host_waits) check_sync();
+  if (host_waits) refuse_in_capture(device_.index(), op_.schema().name().c_str());
+  std::vector<c10::IValue> given;
   {
     const Lock lock(state().mutex);
     begin(stream_, uses(), op_.schema().name().c_str());
     if (host_waits) state().streams.wait(stream_);
     to_host();
+    if (capture_of(stream_))
+      given.assign(stack_.end() - static_cast<std::ptrdiff_t>(count_), stack_.end());
   }
-  {
-    const at::AutoDispatchBelowADInplaceOrView no_autograd;
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    op_.redispatchBoxed(c10::DispatchKeySet(key_), &stack_);
-  }
+  compute(op_, key_, stack_);
   const Lock lock(state().mutex);
+  const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(op_.schema().returns().size());
+  const std::vector<c10::IValue> computed(begin, stack_.end());
   aliases_.keep_changes();
-  const auto results = op_.schema().returns().size();
-  for (auto i = stack_.size() - results; i < stack_.size(); ++i) stack_[i] = to_device(stack_[i]);
+  for (auto value = begin; value != stack_.end(); ++value) *value = to_device(*value);
+  if (Captured* capture = capture_of(stream_)) capture->add(again(std::move(given), computed));
+}
+
+namespace {
+
+/// Calls `f` with each tensor of some results.
+template <class F>
+void each_result(c10::ArrayRef<c10::IValue> results, F&& f) {
+  for (const c10::IValue& value : results) {
+    if (value.isTensor()) f(value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const at::Tensor& t : value.toTensorVector()) f(t);
+  }
+}
+
+}  // namespace
+
+std::function<void()> Call::again(std::vector<c10::IValue> given,
+                                  const std::vector<c10::IValue>& computed) {
+  struct Place {
+    char* bytes;
+    std::size_t size;
+  };
+  std::vector<std::optional<Place>> places;  // for results that are neither arguments nor views
+  each_result(computed, [&](const at::Tensor& t) {
+    auto& place = places.emplace_back();
+    if (!t.defined() || !t.has_storage() || !aliases_.is_new(t)) return;
+    const auto& there = aliases_.device_storage(t, device_);
+    if (there.nbytes() != 0) place = {state().memory.bytes(there.data()), there.nbytes()};
+  });
+  return [op = op_, key = key_, given = std::move(given), places = std::move(places),
+          grad = at::GradMode::is_enabled()] {
+    const at::AutoGradMode mode(grad);
+    torch::jit::Stack stack = given;
+    compute(op, key, stack);
+    std::size_t i = 0;
+    each_result(stack, [&](const at::Tensor& t) {
+      const auto& place = places.at(i++);
+      if (!place) return;
+      TORCH_CHECK(t.storage().nbytes() == place->size, "simulated: ", op.schema().name(),
+                  " of a graph returns another size");
+      std::memcpy(place->bytes, t.storage().data(), place->size);
+    });
+  };
 }
 
 namespace {

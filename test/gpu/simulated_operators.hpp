@@ -6,6 +6,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
 
+#include <functional>
+
 namespace c10 {
 class OperatorHandle;
 }
@@ -21,11 +23,16 @@ class Aliases {
   at::Tensor back(const at::Tensor& result, c10::Device device);
   /// Gives the arguments the sizes and the memory that the call gave to their aliases.
   void keep_changes();
+  /// Returns whether the CPU made the memory of a result.
+  bool is_new(const at::Tensor& result) const;
+  /// Returns the device's memory of a result.
+  const c10::Storage& device_storage(const at::Tensor& result, c10::Device device);
 
  private:
   struct Shared {
     c10::Storage device, host;
     const void* bytes;
+    bool is_new = false;
   };
   struct Pair {
     at::Tensor device, host;
@@ -34,7 +41,6 @@ class Aliases {
   at::Tensor sparse_back(const at::Tensor& result, c10::Device device);
   void keep_sparse_changes(const at::Tensor& tensor, const at::Tensor& host);
   const c10::Storage& host_storage(const at::Tensor& tensor);
-  const c10::Storage& device_storage(const at::Tensor& result, c10::Device device);
   std::vector<Shared> storages_;
   std::vector<Pair> tensors_;
 };
@@ -67,6 +73,9 @@ class Call {
   void to_host();
   c10::IValue to_host(const c10::IValue& value);
   c10::IValue to_device(const c10::IValue& value);
+  /// Returns a function that makes the call again, on the same memory.
+  std::function<void()> again(std::vector<c10::IValue> given,
+                              const std::vector<c10::IValue>& computed);
   c10::IValue& argument(std::size_t i) { return stack_[begin_ + i]; }
   const c10::IValue& argument(std::size_t i) const { return stack_[begin_ + i]; }
 

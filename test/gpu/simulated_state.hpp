@@ -1,9 +1,10 @@
 #pragma once
-// Defines memory blocks, streams and events of the simulated accelerator. Every stream has a clock
-// of its own and knows how far it has waited for the others, so that accesses without order are
-// found whatever the timing (vector clocks, as in ThreadSanitizer).
+// Defines memory blocks, streams, events and captures of the simulated accelerator. Every stream
+// has a clock of its own and knows how far it has waited for the others, so that accesses without
+// order are found whatever the timing (vector clocks, as in ThreadSanitizer).
 #include "simulated.hpp"
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>
@@ -17,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <vector>
 
 namespace simulated {
 
@@ -43,6 +45,8 @@ struct Access {
 /// read; the bytes are at `memory`.
 struct Block {
   Block(char* at, std::size_t asked, int on, StreamIndex by);
+  /// A pool of graphs, whose memory begins without pages.
+  Block(char* at, std::size_t most, int on);
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -59,8 +63,28 @@ struct Block {
   std::map<StreamIndex, Access> reads;
   int queued = 0;  ///< copies not yet done
   bool freed = false;
+  const bool is_pool;
 };
 using BlockPtr = std::shared_ptr<Block>;
+
+/// The memory of graphs. All of it is one block, whose parts are given to tensors of captures, and
+/// given again once they are freed.
+class Pool {
+ public:
+  explicit Pool(BlockPtr block) : block_(std::move(block)) {}
+  char* allocate(std::size_t bytes);
+  /// Returns the bytes that are free now.
+  std::size_t free(const char* address);
+  const BlockPtr& block() const { return block_; }
+  /// Returns the bytes in use, and how many were used at most.
+  std::size_t used() const { return used_; }
+  std::size_t most() const { return most_; }
+
+ private:
+  BlockPtr block_;
+  std::map<std::size_t, std::size_t> parts_;  // the sizes of parts in use, by their place
+  std::size_t used_ = 0, most_ = 0;
+};
 
 /// All blocks. Addresses on the device are never used twice, so a freed one is recognised.
 class Memory {
@@ -69,6 +93,8 @@ class Memory {
   /// Allocates bytes of device memory, on the current stream.
   c10::DataPtr allocate(std::size_t bytes, c10::Device device);
   c10::DataPtr allocate_pinned(std::size_t bytes);
+  /// Makes a pool of graphs. Its memory is released when the process ends.
+  std::shared_ptr<Pool> make_pool(int device);
   void free(void* address);
   /// Returns the block that `address` is in, also if it was freed lately; null if there is no such
   /// block.
@@ -83,6 +109,7 @@ class Memory {
   std::size_t limit = 0;
 
  private:
+  char* next_addresses(std::size_t size);
   BlockPtr add(std::size_t bytes, int device);
   void check_limit(std::size_t size, int device);
   void check_uses(const Block& block) const;
@@ -91,7 +118,8 @@ class Memory {
   char* next_;  ///< the device address of the next block
   char* end_;
   std::map<const char*, BlockPtr> blocks_;  ///< the blocks, by address
-  std::deque<BlockPtr> freed_;              ///< the last ones
+  std::map<const Block*, std::shared_ptr<Pool>> pools_;
+  std::deque<BlockPtr> freed_;  ///< the last ones
   std::size_t freed_bytes_ = 0;
   std::array<c10::CachingDeviceAllocator::DeviceStats, devices> stats_;
 };
@@ -102,6 +130,7 @@ struct Recorded {
   Clock clock;
   int false_queries;
   bool reached = false;
+  bool captured = false;  ///< in a capture, which computes nothing
 };
 using RecordedPtr = std::shared_ptr<Recorded>;
 
@@ -147,6 +176,35 @@ class Streams {
   Clock host_ = {};
 };
 
+/// Holds the work that a stream was given while it was captured. Operators were computed, because
+/// their kernels alone know the shapes of results; `undo` takes that back, as CUDA computes nothing
+/// meanwhile.
+class Captured {
+ public:
+  Captured(StreamIndex stream, std::shared_ptr<Pool> pool);
+  /// Notes what an operation reads, and keeps the bytes that it writes.
+  void note(const BlockPtr& block, bool writes);
+  void add(std::function<void()> work) { work_.push_back(std::move(work)); }
+  void undo();
+  /// Computes all of it on a stream.
+  void replay(StreamIndex stream) const;
+
+  const StreamIndex stream;
+  const std::shared_ptr<Pool> pool;
+  bool failed = false;  ///< something was refused, which ends the capture with an error
+
+ private:
+  struct Outside {
+    BlockPtr block;
+    bool is_written;
+    std::vector<char> before;
+  };
+  std::vector<std::function<void()>> work_;
+  std::vector<Outside> outside_;
+  std::vector<char> pool_before_;
+  at::Tensor generator_before_;
+};
+
 /// Everything, guarded by one mutex.
 struct State {
   std::recursive_mutex mutex;
@@ -156,6 +214,7 @@ struct State {
   std::optional<std::vector<std::string>> launches;  ///< the launches of the `Launches` that exists
   std::atomic<std::int64_t> synchronisations = 0;
   std::atomic<int> sync_guards = 0;
+  std::map<StreamIndex, std::shared_ptr<Captured>> captures;  ///< the ones that are open
 
   void error(std::string sentence);
   void note_launch(const char* what) {
@@ -163,7 +222,6 @@ struct State {
   }
 };
 State& state();
-
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 /// Throws under a SyncGuard.
@@ -172,6 +230,16 @@ void check_sync();
 int current_device();
 StreamIndex current_stream(int device);
 
+/// Returns the open capture of a stream, or null.
+Captured* capture_of(StreamIndex stream);
+/// Throws if a stream is captured, because CUDA does not permit `what` then; the capture fails,
+/// too.
+void refuse_captured(StreamIndex stream, const char* what);
+/// Does so for the current stream of this thread.
+inline void refuse_in_capture(int device, const char* what) {
+  refuse_captured(current_stream(device), what);
+}
+
 void register_memory();
 void register_guard();
 void register_hooks();
@@ -179,5 +247,6 @@ void register_operators();
 void register_kernels();
 void register_rnn();
 void register_autocast();
+void register_graphs();
 
 }  // namespace simulated

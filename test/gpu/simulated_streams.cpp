@@ -67,6 +67,8 @@ void Streams::reach(const RecordedPtr& event) {
 }
 
 RecordedPtr Streams::record(StreamIndex stream) {
+  if (capture_of(stream))
+    return std::make_shared<Recorded>(Recorded{stream, {}, false_queries, true, true});
   launch(stream);
   auto event = std::make_shared<Recorded>(Recorded{stream, seen_.at(stream), false_queries});
   enqueue(stream, {.copy = {}, .reach = event, .await = {}});
@@ -74,11 +76,16 @@ RecordedPtr Streams::record(StreamIndex stream) {
 }
 
 void Streams::await(StreamIndex stream, const RecordedPtr& event) {
+  const bool is_captured = capture_of(stream) != nullptr;
+  TORCH_CHECK(is_captured == event->captured,
+              "simulated: a stream that is captured and one that is not wait for each other");
+  if (is_captured) return;
   learn(seen_.at(stream), event->clock);
   if (!event->reached) enqueue(stream, {.copy = {}, .reach = {}, .await = event});
 }
 
 bool Streams::query(const RecordedPtr& event) {
+  TORCH_CHECK(!event->captured, "simulated: an event of a capture cannot be asked");
   if (!event->reached && event->false_queries-- > 0) return false;
   reach(event);
   learn(host_, event->clock);
@@ -93,20 +100,24 @@ bool Streams::query(StreamIndex stream) {
 }
 
 void Streams::wait(StreamIndex stream) {
+  refuse_captured(stream, "the host waits for it");
   ++state().synchronisations;
   drain(stream);
   learn(host_, seen_.at(stream));
 }
 
 void Streams::wait(const RecordedPtr& event) {
+  TORCH_CHECK(!event->captured, "simulated: the host waits for an event of a capture");
   ++state().synchronisations;
   reach(event);
   learn(host_, event->clock);
 }
 
 void Streams::wait_device(int device) {
-  ++state().synchronisations;
   const auto first = static_cast<StreamIndex>(device) * streams_per_device;
+  for (auto stream = first; stream < first + streams_per_device; ++stream)
+    refuse_captured(stream, "the host waits for the device");
+  ++state().synchronisations;
   for (auto stream = first; stream < first + streams_per_device; ++stream) {
     drain(stream);
     learn(host_, seen_.at(stream));

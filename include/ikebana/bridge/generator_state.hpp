@@ -35,12 +35,17 @@ inline constinit thread_local GeneratorObserver* generator_observer = nullptr;
 /// A device's default random number generator and its state at one moment. Making one copies 2.5 kB
 /// for the CPU, 16 bytes for CUDA; capturing again allocates nothing there. Other devices' states
 /// are tensors of the host. Does not wait for a device.
+///
+/// While a graph of the device is captured, the state is not known: it is the number of operators
+/// of the capture that drew so far.
 class GeneratorState {
  public:
   explicit GeneratorState(c10::Device device);
 
   /// Captures the present state.
   void capture();
+  /// Sets the generator back. Throws BadModel if it was captured with a graph, and numbers were
+  /// drawn since.
   void restore() const;
   /// Returns the position at the time of the capture.
   GeneratorPosition position() const;
@@ -72,6 +77,7 @@ class GeneratorState {
   };
 
   void tell_captured();
+  static GeneratorPosition position_of_draws(std::uint64_t draws);
   at::CPUGeneratorImpl& cpu() const { return *generator_.get<at::CPUGeneratorImpl>(); }
   /// Returns true for CUDA's generator, whose state is a seed and an offset.
   bool is_philox() const { return generator_.device().is_cuda(); }
@@ -79,9 +85,10 @@ class GeneratorState {
 
   at::Generator generator_;
   std::unique_ptr<Mersenne> cpu_;
-  GeneratorPosition philox_;    // seed and offset
-  at::Tensor state_;            // the state of generators of other devices
-  std::uint64_t observed_ = 0;  // the observer's number of this state
+  GeneratorPosition philox_;            // seed and offset
+  at::Tensor state_;                    // the state of generators of other devices
+  std::uint64_t observed_ = 0;          // the observer's number of this state
+  std::optional<std::uint64_t> draws_;  // the number of draws, if a graph was being captured
 };
 
 /// RAII: what is drawn from a device's generator meanwhile is drawn again afterwards.

@@ -76,11 +76,13 @@ struct TorchModes {
   bool grad = true, inference = false, deterministic = false, deterministic_warns = false;
   bool flash = true, efficient = true, math = true;  // the kernels of attention
   bool autocasts = false, caches_casts = false, mkldnn = true;
+  bool cudnn = true, deterministic_cudnn = false, benchmarks_cudnn = false;
   at::ScalarType autocast_dtype = at::kFloat;
   caffe2::TypeMeta default_dtype;
   int precision = 0;
 
-  static TorchModes now();
+  /// Returns them for a type of device.
+  static TorchModes now(c10::DeviceType type);
   friend bool operator==(const TorchModes&, const TorchModes&) = default;
 };
 

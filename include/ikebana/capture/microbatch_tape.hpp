@@ -1,7 +1,8 @@
 #pragma once
-// The tapes of a trainer, one for each form of microbatch. A replay is given a batch and the seeds
-// of its backward, and returns a loss and gradients.
+// The tapes of a trainer, one for each form of microbatch; on an accelerator they are graphs. A
+// replay is given a batch and the seeds of its backward, and returns a loss and gradients.
 #include <ikebana/capture/guards.hpp>
+#include <ikebana/capture/microbatch_graph.hpp>
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/capture/tape.hpp>
 #include <ikebana/hooks/arguments.hpp>
@@ -17,49 +18,68 @@ enum class MicrobatchPlace : std::int64_t {
   Further  ///< its gradients are added to the gradients so far
 };
 
-/// Forward and backward of microbatches of one form: recorded twice, and then replayed.
+/// Forward and backward of microbatches of one form: recorded twice, and then replayed, on a CPU as
+/// a tape, on an accelerator as two graphs.
 class MicrobatchTape {
  public:
-  MicrobatchTape(BatchForm form, MicrobatchPlace place) : form_(std::move(form)), place_(place) {}
+  /// `graphs` is null on a CPU.
+  MicrobatchTape(BatchForm form, MicrobatchPlace place, GraphMemory* graphs)
+      : form_(std::move(form)), place_(place), graphs_(graphs) {}
 
   const BatchForm& form() const { return form_; }
-  bool is_ready() const { return tape_ != nullptr; }
+  bool is_ready() const { return is_ready_; }
   /// Why steps of this form are refused: two recordings differed. Empty if they did not.
   const std::string& refusal() const { return refusal_; }
   /// Notes why the present recording is of no use.
   void note_refusal(const std::string& problems) {
     if (first_) refusal_ = problems;
   }
-  const OperatorTape& tape() const { return *tape_; }
-  OperatorTape& tape() { return *tape_; }
+  /// Returns the tape; null until it was recorded, and on an accelerator.
+  OperatorTape* tape() const { return tape_.get(); }
+  std::string text() const;
 
-  /// Begins a recording. `allow(recorder)` lists what outlives a step; the rest that operators may
-  /// read is given to each replay.
-  template <class Batch, class Allow>
-  Recorder& begin_recording(const Batch& microbatch, const Masters& masters, const Allow& allow) {
-    recorder_.emplace(first_ ? &*first_ : nullptr);
+  /// Records a forward: `next(microbatch)` computes it. `allow(recorder)` lists what outlives a
+  /// step; the rest that operators may read is given to each replay. On an accelerator the second
+  /// recording captures a graph, which computes nothing yet.
+  template <class Batch, class Allow, class Next>
+  Loss record_forward(const Batch& microbatch, const Masters& masters, const Allow& allow,
+                      const Next& next) {
+    begin_recording();
     allow(*recorder_);
-    batch_.clear(), seeds_.clear(), gradients_.clear(), terms_.clear();
-    for_each_named_tensor(microbatch, [&](const at::Tensor& t, const std::string& name) {
-      batch_.push_back(given(t, name));
-    });
-    begin_gradients(masters);
-    return *recorder_;
+    if (!captures()) return recorded_forward(microbatch, masters, next);
+    graph_.emplace(*graphs_);
+    Batch copy = microbatch;
+    for_each_tensor(copy, [&](at::Tensor& t) { t = graph_->add_given(t); });
+    if (place_ == MicrobatchPlace::Further) graphs_->hold_gradients(masters);
+    return graph_->capture(Phase::Forward, [&] { return recorded_forward(copy, masters, next); });
   }
   /// After the recorded forward. The loss gets numbers of its own, like a replayed one.
   void end_forward(Loss& loss);
-  void begin_backward(const Roots& roots);
-  void end_backward(const Masters& masters);
+  /// Records a backward: `next()` computes it.
+  template <class Next>
+  void record_backward(Roots& roots, const Masters& masters, const Next& next) {
+    begin_backward(roots);
+    if (!graph_) return recorded_backward(masters, next);
+    graph_->capture(Phase::Backward, [&] {
+      recorded_backward(masters, next);
+      if (place_ != MicrobatchPlace::Only) graphs_->hold_gradients(masters);
+      return true;
+    });
+  }
+  /// The recorder while a microbatch is recorded, or null.
   Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
   /// From now on each replay marks the model's buffers that its operators write as changed.
   void end_recording(const std::vector<at::Tensor>& buffers);
-  void abort() noexcept { recorder_.reset(), fresh_.clear(); }
+  void abort() noexcept { recorder_.reset(), fresh_.clear(), is_ready_ ? void() : graph_.reset(); }
 
   /// Replays the forward on a microbatch of this form, and returns its loss.
   template <class Batch>
   Loss replay_forward(const Batch& microbatch, const Masters& masters) {
     std::size_t i = 0;
-    for_each_tensor(microbatch, [&](const at::Tensor& t) { give(batch_[i++], t); });
+    for_each_tensor(microbatch, [&](const at::Tensor& t) {
+      if (graph_) graph_->give(i++, t);
+      else give(batch_[i++], t);
+    });
     bind_gradients(masters);
     for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
     return replayed_forward();
@@ -77,21 +97,45 @@ class MicrobatchTape {
     std::optional<double> number;  // the count, if it is no tensor
     double scale;
     bool requires_grad;
+    at::Tensor graphs_sum = {}, graphs_count = {};  // as a graph leaves them
   };
   /// A gradient: a result of the tape, or one that was there and is added to.
   struct Gradient {
     RecordedTensor before, after;
-    at::Tensor tensor = {};  // in the arena, which it outlives by no step
+    at::Tensor tensor = {};  // in the memory of replays, which it outlives by no step
   };
+
+  /// Returns true if the present recording captures a graph.
+  bool captures() const { return graphs_ != nullptr && first_; }
+  void begin_recording();
+  template <class Batch, class Next>
+  Loss recorded_forward(const Batch& microbatch, const Masters& masters, const Next& next) {
+    for_each_named_tensor(microbatch, [&](const at::Tensor& t, const std::string& name) {
+      batch_.push_back(given(t, name));
+    });
+    begin_gradients(masters);
+    return recorder_->record(Phase::Forward, [&] { return next(microbatch); });
+  }
+  template <class Next>
+  void recorded_backward(const Masters& masters, const Next& next) {
+    recorder_->record(Phase::Backward, next);
+    end_backward(masters);
+  }
+  void begin_backward(Roots& roots);
+  void end_backward(const Masters& masters);
+  /// Notes a tensor of the batch that operators change.
+  void check_batch();
 
   RecordedTensor given(const at::Tensor& t, const std::string& name);
   void give(const RecordedTensor& to, const at::Tensor& t);
   void begin_gradients(const Masters& masters);
   void bind_gradients(const Masters& masters);
-  void add_term(const std::string& name, const at::Tensor& sum, Count& count, double scale);
+  void add_term(const std::string& name, at::Tensor& sum, Count& count, double scale);
+  void own_numbers(Term& term, at::Tensor& sum, Count& count);
   /// Notes a difference to the former recording.
   void compare_terms(const std::vector<Term>& before);
   Loss replayed_forward();
+  void replay_graph(const Roots& roots, const Masters& masters);
   at::Tensor sum_of(const Term& term);
   Count count_of(const Term& term);
   /// Returns a tensor of the tape in memory of its own, or memory that the tape gives away.
@@ -100,22 +144,29 @@ class MicrobatchTape {
 
   BatchForm form_;
   MicrobatchPlace place_;
+  GraphMemory* graphs_;
+  bool is_ready_ = false;
   std::string refusal_;
   std::optional<Recording> first_;
   std::optional<Recorder> recorder_;
   std::unique_ptr<OperatorTape> tape_;
+  std::optional<MicrobatchGraph> graph_;
+  std::optional<Recording> captured_;  // what the graph computes
   std::vector<RecordedTensor> batch_, seeds_;
   std::vector<Gradient> gradients_, before_;  // the latter in the first recording
   std::vector<Term> terms_, terms_before_;
   RecordedTensor outputs_, outputs_before_;
+  at::Tensor graphs_outputs_;  // as the graph leaves them
   bool has_unnamed_term_ = false;
   std::vector<at::Tensor> written_;  // buffers that a replay writes, below autograd's counting
   std::map<std::uint32_t, c10::Storage> fresh_;  // memory of this replay that outlives it
 };
 
-/// The tapes that a trainer keeps, in one arena.
+/// The tapes that a trainer keeps, in one arena or one pool of graphs.
 class Tapes {
  public:
+  /// Throws BadValue for an accelerator without graphs.
+  void attach(c10::Device device);
   /// Returns the tape of this form, or null.
   MicrobatchTape* find(const BatchForm& form);
   /// Returns a new tape. If there are `most`, the one that was used least recently is dropped.
@@ -128,6 +179,7 @@ class Tapes {
   std::size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
+  std::optional<GraphMemory> graphs_;
   std::vector<std::unique_ptr<MicrobatchTape>> tapes_;
   Arena arena_;
   std::uint64_t uses_ = 0;

@@ -6,32 +6,35 @@
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/capture/recording.hpp>
 #include <ikebana/detail/recording.hpp>
+#include <mutex>
 #include <thread>
 
 namespace ikebana::detail {
 
 /// Returns true if the shape of the results depends on values of the arguments.
 bool has_dynamic_shape(const bridge::OperatorCall& call);
-/// Returns true for operators that write to statistics although their schema does not say so.
-bool writes_unsaid(const std::string& name);
 
-/// Records what is computed on this thread. Holds no tensor that a step makes: autograd takes a
-/// gradient without a copy, and adds in place, only if nothing else holds the tensor or its memory.
+/// Records what is computed on this thread, and in the backward of an accelerator on its thread of
+/// autograd. Holds no tensor that a step makes: autograd takes a gradient without a copy, and adds
+/// in place, only if nothing else holds the tensor or its memory.
 class Recorder : public bridge::OperatorMode,
                  public bridge::GeneratorObserver,
                  public bridge::AllocationPlanV1 {
  public:
   /// `before` is a former recording of the same step, or null: each operator is compared with it.
-  explicit Recorder(const Recording* before = nullptr) : before_(before) {}
+  explicit Recorder(c10::Device device = at::kCPU, const Recording* before = nullptr)
+      : device_(device), before_(before) {}
 
   /// Lets the operators read memory that outlives a step, or that each replay is given. Returns the
   /// use of the memory, which is another one if it was allowed before.
   MemoryUse allow(const at::Tensor& t, MemoryUse use, const std::string& name);
-  /// Records what `f` does in a phase, as a step that is recorded (detail/recording.hpp).
+  /// Records what `f` does in a phase. On a CPU the step takes the path of a device meanwhile
+  /// (detail/recording.hpp).
   template <class F>
   auto record(Phase phase, F&& f) {
     begin_phase(phase);
-    const RecordingScope recording;
+    std::optional<RecordingScope> recording;
+    if (device_.is_cpu()) recording.emplace();
     const bridge::OperatorScope<> scope(*this);
     const bridge::AllocationPlanScope allocations(this);
     struct Observed {
@@ -91,6 +94,8 @@ class Recorder : public bridge::OperatorMode,
   /// Finds memory and generators that the host changed.
   void end_phase();
   void check_generator();
+  void record_call(bridge::OperatorCall& call);
+  void compute(bridge::OperatorCall& call);
   void note_content(std::uint32_t memory, const c10::Storage& storage);
   bool is_changed(std::uint32_t memory, const c10::Storage& storage) const;
   RecordedTensor recorded(const at::Tensor& t);
@@ -108,6 +113,7 @@ class Recorder : public bridge::OperatorMode,
   void note_allocations(const bridge::OperatorCall& call, RecordedOperator& now);
   std::string place_text(const std::string& op) const;
 
+  c10::Device device_;
   const Recording* before_;
   Recording recording_;
   std::vector<Known> known_;  // for each memory of the recording
@@ -119,11 +125,12 @@ class Recorder : public bridge::OperatorMode,
   std::string unit_, problems_;
   std::size_t problem_count_ = 0;
   std::uint64_t identities_ = 0;
-  bridge::GeneratorState generator_{c10::Device(at::kCPU)};
+  bridge::GeneratorState generator_{device_};
   /// After the last operator that drew; unknown after a generator was set back, which is observed
   /// while its mutex is held.
   std::optional<bridge::GeneratorPosition> random_;
   std::thread::id thread_ = std::this_thread::get_id();
+  std::mutex mutex_;
 };
 
 }  // namespace ikebana::detail

@@ -35,7 +35,8 @@ struct RecordedMemory {
   c10::Storage storage = {};  ///< what a replay uses, of what each replay reads at the same place
   std::uint32_t first = none, last = none;  ///< the moments of its first and last use
   bool is_written = false;                  ///< an operator has written to it
-  bool outlives = false;                    ///< it is read after the last operator
+  bool is_changed = false;  ///< an operator has written to it, and it was there before the step
+  bool outlives = false;    ///< it is read after the last operator
 };
 
 /// A tensor: a part of some memory.
@@ -113,6 +114,16 @@ void each_defined(Values& values, F&& f) {
 }
 /// Returns true if the schema says that argument `i` is written to.
 bool writes_argument(const c10::FunctionSchema& schema, std::size_t i);
+/// Returns true for operators that write to statistics although their schema does not say so.
+bool writes_unsaid(const std::string& name);
+
+/// Marks the operators on whose results something depends that outlives the step.
+void find_live_operators(Recording& recording);
+/// Returns the indices of the operators that a replay calls.
+std::vector<std::size_t> called_operators(const Recording& recording);
+/// Returns the tensors whose memory these operators write, of some that outlive a step.
+std::vector<at::Tensor> written_of(const Recording& recording,
+                                   const std::vector<at::Tensor>& tensors);
 
 /// Returns true if two values without tensors are equal, numbers to the bit.
 bool same_plain(const c10::IValue& a, const c10::IValue& b);

@@ -26,8 +26,7 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   void each_given_away(const F& f) const {
     for (const std::uint32_t i : given_away_) f(i, recording_.memory[i].bytes);
   }
-  /// Returns the tensors whose memory a replay writes, of some that outlive a step.
-  std::vector<at::Tensor> written_of(const std::vector<at::Tensor>& tensors) const;
+  const Recording& recording() const { return recording_; }
   /// Computes the operators of a phase.
   void replay(Phase phase);
   /// Returns a tensor as the last replay has left it. It is a view of the tape's memory, or of
@@ -44,8 +43,8 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   /// places.
   std::int64_t unplanned() const { return unplanned_; }
   std::int64_t copies() const { return copies_; }
-  /// The operators in their order, with the tensors that they read and write, as a text, and the
-  /// least time of each in the first replays.
+  /// Returns it as a text (tape_text.hpp), with the least time of each operator in the first
+  /// replays.
   std::string text() const;
 
   Place take(std::size_t bytes) noexcept override;
@@ -65,11 +64,9 @@ class OperatorTape : public bridge::AllocationPlanV1 {
     const RecordedOperator* random = nullptr;  // it is no operator, but moves a generator
   };
 
-  void find_live_operators();
   void find_out_variants();
   void place_memory();
   void make_calls();
-  void number_memory();
   void make_call(std::size_t index);
   static at::Tensor made(const RecordedTensor& t, const c10::Storage& storage);
   at::Tensor made(const RecordedTensor& t) const {
@@ -80,16 +77,12 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   void compute(const Call& call);
   void take_results(const Call& call);
   void move_generator(const RecordedOperator& random);
-  std::string text_of(const RecordedTensor& t) const;
-  std::string text_of(const RecordedValue& value, const std::string& argument) const;
-  std::string line_of(const Call& call) const;
 
   Recording recording_;
   ArenaPlan plan_;
   std::vector<c10::Storage> storages_;
   std::vector<Call> calls_;
-  std::vector<std::uint32_t> numbers_;  // the numbers of nameless memory in the text
-  std::size_t backward_ = 0;            // the first call of the backward
+  std::size_t backward_ = 0;  // the first call of the backward
   std::vector<std::uint32_t> given_away_;
   std::vector<std::optional<bridge::GeneratorState>> random_states_;
   torch::jit::Stack stack_;
@@ -111,5 +104,4 @@ std::optional<c10::OperatorHandle> out_variant(const c10::OperatorHandle& op);
 
 #ifndef IKEBANA_COMPILED
 #include <ikebana/capture/impl/tape.ipp>
-#include <ikebana/capture/impl/tape_text.ipp>
 #endif

@@ -18,7 +18,7 @@ enum class OnRefusal {
 /// without autograd, without making tensors, and in memory that was planned. The host does the rest
 /// of a step as it always does: it places the batch, divides, clips, updates and reports. No bit of
 /// a step changes, except in modules::linear_cross_entropy on a batch with ignored targets, which
-/// rounds otherwise. On a CPU.
+/// rounds otherwise. On an accelerator the operators are captured as two graphs.
 ///
 /// The first two steps run as usual. The next two with microbatches of one form are recorded and
 /// compared, and from then on such microbatches are replayed. They are recorded again when the
@@ -71,8 +71,9 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   Loss around_microbatch(Core& core, const Batch& microbatch, Next&& next) {
     present_ = nullptr;
     if constexpr (requires { core.mechanisms.checkpoint.measures(); })
-      if (core.mechanisms.checkpoint.measures()) return next();
-    if (is_off_ || !records_ || core.step.dry != nullptr || core.step.is_dummy) return next();
+      if (core.mechanisms.checkpoint.measures()) return next(microbatch);
+    if (is_off_ || !records_ || core.step.dry != nullptr || core.step.is_dummy)
+      return next(microbatch);
     const Masters& masters = core.parameters.masters();
     const detail::MicrobatchPlace place = place_of(core.step);
     form_.take(microbatch, place, masters);
@@ -87,10 +88,12 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     if (present_ == nullptr) present_ = &tapes_.add(form_, place, values.tapes);
     // Casts of weights are operators of a step's first microbatch, and are recorded as such.
     if (place != detail::MicrobatchPlace::Further) core.parameters.mark_stale();
-    detail::Recorder& recorder = present_->begin_recording(
-        microbatch, masters, [&](detail::Recorder& r) { allow_all(r, core); });
     is_recording_ = true;
-    Loss loss = recorder.record(Phase::Forward, next);
+    if (!core.device.is_cpu()) forget_nodes(core);
+    Loss loss = recording([&] {
+      return present_->record_forward(
+          microbatch, masters, [&](detail::Recorder& r) { allow_all(r, core); }, next);
+    });
     present_->end_forward(loss);
     return loss;
   }
@@ -103,9 +106,8 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       return;
     }
     if (present_->is_ready()) return present_->replay_backward(core.step.roots, masters);
-    present_->begin_backward(core.step.roots);
-    present_->recorder()->record(Phase::Backward, next);
-    present_->end_backward(masters);
+    recording([&] { present_->record_backward(core.step.roots, masters, next); });
+    if (!core.device.is_cpu()) forget_nodes(core);
     check_recording();
     present_->end_recording(buffers_);
     is_recording_ = false, ++recordings_;
@@ -121,7 +123,8 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   /// Returns the number of microbatches that were replayed, and that were recorded.
   std::int64_t replays() const { return replays_; }
   std::int64_t recordings() const { return recordings_; }
-  /// Returns the size of the memory in which replays compute, in bytes.
+  /// Returns the size of the memory in which replays compute, in bytes; 0 on an accelerator, whose
+  /// allocator has it.
   std::size_t arena_bytes() const { return tapes_.arena_bytes(); }
   /// Returns the tapes as a text: each operator in its order, with the tensors that it reads and
   /// writes.
@@ -152,8 +155,8 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   [[noreturn]] static void refuse_by_unit();
   template <class Core>
   bool is_unchanged(Core& core) {
-    return is_known_ && modes_ == detail::TorchModes::now() && model_.is_unchanged() &&
-           hash_ == hash_of_values(core);
+    return is_known_ && modes_ == detail::TorchModes::now(core.device.type()) &&
+           model_.is_unchanged() && hash_ == hash_of_values(core);
   }
   /// Forgets all tapes, and remembers what later ones take for granted.
   template <class Core>
@@ -167,8 +170,12 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
         if (mechanism.values.by_unit) refuse_by_unit();
     });
     known_.emplace(core.parameters.masters());
-    modes_ = detail::TorchModes::now(), hash_ = hash_of_values(core);
+    modes_ = detail::TorchModes::now(core.device.type()), hash_ = hash_of_values(core);
     is_known_ = true;
+  }
+  template <class Core>
+  static void forget_nodes(Core& core) noexcept {
+    if constexpr (requires { core.parameters.forget_nodes(); }) core.parameters.forget_nodes();
   }
   /// Returns a hash of the values of policies that forward and backward depend on.
   template <class Core>
@@ -205,6 +212,19 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     });
   }
   void check() const;
+  /// Calls `f`, which records. What a graph cannot hold ends its capture with an error of the
+  /// device, in whose place the refusal is thrown.
+  template <class F>
+  auto recording(F&& f) {
+    try {
+      return f();
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error&) {
+      check_recording();
+      throw;
+    }
+  }
   /// Throws BadModel if a replay would not be what was recorded.
   void check_recording();
   /// Throws BadModel if a module has changed itself in this step. In its first step a module may

@@ -80,7 +80,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   template <class Run, class Batch>
   Loss forward(Run& run, const Batch& microbatch) {
     return mechanisms.capture.around_microbatch(*this, microbatch,
-                                                [&] { return loss(run, microbatch); });
+                                                [&](const Batch& one) { return loss(run, one); });
   }
   /// Returns the loss of one microbatch, in training and in evaluation.
   template <class Run, class Batch>

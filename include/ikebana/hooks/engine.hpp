@@ -66,10 +66,10 @@ struct ShardEngineHooks {
 
 /// The engine's hooks on the axis capture.
 struct CaptureEngineHooks {
-  /// 4. `next()` computes the loss of a microbatch that is trained on.
+  /// 4. `next(microbatch)` computes the loss of a microbatch that is trained on.
   template <class Core, class Batch, class Next>
-  Loss around_microbatch(Core&, const Batch& /*microbatch*/, Next&& next) {
-    return next();
+  Loss around_microbatch(Core&, const Batch& microbatch, Next&& next) {
+    return next(microbatch);
   }
   /// 8. `next()` computes its gradients, from the seeds of `core.step.roots`.
   template <class Core, class Next>

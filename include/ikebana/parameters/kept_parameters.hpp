@@ -81,6 +81,11 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     for (auto& stored : units_) stored.arriving.clear();
     if constexpr (Mechanisms::gathers_from_ranks) mark_stale();
   }
+  /// Makes new nodes at the next use. A node is computed on the stream on which it was made, and a
+  /// graph of an accelerator is captured on another one.
+  void forget_nodes() noexcept {
+    for (Nodes& nodes : nodes_) nodes.edges.clear(), nodes.used = 0;
+  }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     for (auto& stored : units_) refresh(stored);

@@ -102,8 +102,8 @@ void check_captured(const std::string& name, int steps, const Policies&... polic
     REQUIRE(difference(outcome_of(captured, b, i), outcome_of(eager, a, i)) == "");
     for (const auto& tape : capture.tapes().all())
       if (tape->is_ready())
-        copies = std::max(copies, tape->tape().copies()),
-        unplanned = std::max(unplanned, tape->tape().unplanned());
+        copies = std::max(copies, tape->tape()->copies()),
+        unplanned = std::max(unplanned, tape->tape()->unplanned());
   }
   CHECK(copies == 0);
   CHECK(unplanned == 0);

@@ -91,7 +91,7 @@ IKEBANA_INLINE std::string ModelGuard::changed_module() const {
   return {};
 }
 
-IKEBANA_INLINE TorchModes TorchModes::now() {
+IKEBANA_INLINE TorchModes TorchModes::now(c10::DeviceType type) {
   const at::Context& context = at::globalContext();
   return {.grad = at::GradMode::is_enabled(),
           .inference = c10::InferenceMode::is_enabled(),
@@ -100,10 +100,13 @@ IKEBANA_INLINE TorchModes TorchModes::now() {
           .flash = context.userEnabledFlashSDP(),
           .efficient = context.userEnabledMemEfficientSDP(),
           .math = context.userEnabledMathSDP(),
-          .autocasts = at::autocast::is_autocast_enabled(at::kCPU),
+          .autocasts = at::autocast::is_autocast_enabled(type),
           .caches_casts = at::autocast::is_autocast_cache_enabled(),
           .mkldnn = context.userEnabledMkldnn(),
-          .autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU),
+          .cudnn = context.userEnabledCuDNN(),
+          .deterministic_cudnn = context.deterministicCuDNN(),
+          .benchmarks_cudnn = context.benchmarkCuDNN(),
+          .autocast_dtype = at::autocast::get_autocast_dtype(type),
           .default_dtype = at::get_default_dtype(),
           .precision = static_cast<int>(context.float32MatmulPrecision())};
 }

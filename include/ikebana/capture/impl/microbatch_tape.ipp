@@ -2,10 +2,22 @@
 #include <algorithm>
 #include <cstring>
 #include <ikebana/capture/microbatch_tape.hpp>
+#include <ikebana/capture/tape_text.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_bodies.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE std::string MicrobatchTape::text() const {
+  if (tape_) return tape_->text();
+  return TapeText(*captured_).text("two graphs of " + graphs_->device().str(), {});
+}
+
+IKEBANA_INLINE void MicrobatchTape::begin_recording() {
+  const c10::Device device = graphs_ != nullptr ? graphs_->device() : c10::Device(at::kCPU);
+  recorder_.emplace(device, first_ ? &*first_ : nullptr);
+  batch_.clear(), seeds_.clear(), gradients_.clear(), terms_.clear();
+}
 
 IKEBANA_INLINE RecordedTensor MicrobatchTape::given(const at::Tensor& t, const std::string& name) {
   if (!t.defined()) return {};
@@ -33,12 +45,27 @@ IKEBANA_INLINE void MicrobatchTape::begin_gradients(const Masters& masters) {
 }
 
 IKEBANA_INLINE void MicrobatchTape::bind_gradients(const Masters& masters) {
+  if (graph_) {
+    if (place_ == MicrobatchPlace::Further) graphs_->hold_gradients(masters);
+    return;
+  }
   for (std::size_t i = 0; i < gradients_.size(); ++i)
     if (gradients_[i].before.defined()) give(gradients_[i].before, masters.values[i].grad());
 }
 
-IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::Tensor& sum,
-                                             Count& count, double scale) {
+IKEBANA_INLINE void MicrobatchTape::own_numbers(Term& term, at::Tensor& sum, Count& count) {
+  if (graphs_ == nullptr && count.on_device()) count = Count(number_on_host(count.on_its_device()));
+  if (!graph_) return;
+  // It stays the root of the backward that is captured next, and only its memory changes: a clone
+  // would be an operator on another stream.
+  term.graphs_sum = unowned(sum), sum.set_data(term.graphs_sum.clone());
+  if (!count.on_device()) return;
+  const at::Tensor number = count.on_its_device();
+  term.graphs_count = unowned(number), count = Count(number.clone());
+}
+
+IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, at::Tensor& sum, Count& count,
+                                             double scale) {
   const std::string loss = "the loss: " + term_text(name);
   Term term{.name = name,
             .sum = recorder_->kept(sum, loss + "sum"),
@@ -46,22 +73,22 @@ IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::
             .number = {},
             .scale = scale,
             .requires_grad = sum.requires_grad()};
-  if (count.on_device()) {
-    const at::Tensor number = count.on_its_device();
-    term.count = recorder_->kept(number, loss + "count");
-    count = Count(number_on_host(number));
-  } else if (count.is_given()) {
-    term.number = count.value();
-  }
+  if (count.on_device()) term.count = recorder_->kept(count.on_its_device(), loss + "count");
+  else if (count.is_given()) term.number = count.value();
+  own_numbers(term, sum, count);
   terms_.push_back(std::move(term));
 }
 
 IKEBANA_INLINE void MicrobatchTape::end_forward(Loss& loss) {
+  if (graph_) graph_->replay(Phase::Forward);
   has_unnamed_term_ = loss.sum.defined();
   if (has_unnamed_term_) add_term({}, loss.sum, loss.count, 1);
   for (ikebana::Term& term : loss.terms) add_term(term.name, term.sum, term.count, term.scale);
   outputs_ = {};
-  if (loss.outputs.defined()) outputs_ = recorder_->kept(loss.outputs, "Loss::outputs");
+  if (loss.outputs.defined()) {
+    outputs_ = recorder_->kept(loss.outputs, "Loss::outputs");
+    if (graph_) graphs_outputs_ = unowned(loss.outputs), loss.outputs = graphs_outputs_.clone();
+  }
   if (first_ && recorder_->problems().empty()) compare_terms(terms_before_);
 }
 
@@ -94,15 +121,29 @@ IKEBANA_INLINE void MicrobatchTape::compare_terms(const std::vector<Term>& befor
   }
 }
 
-IKEBANA_INLINE void MicrobatchTape::begin_backward(const Roots& roots) {
-  for (const at::Tensor& seed : roots.seeds) seeds_.push_back(given(seed, "seed"));
+IKEBANA_INLINE void MicrobatchTape::begin_backward(Roots& roots) {
+  for (at::Tensor& seed : roots.seeds) {
+    if (graph_) seed = graph_->add_given(seed);
+    seeds_.push_back(given(seed, "seed"));
+  }
+}
+
+IKEBANA_INLINE void MicrobatchTape::check_batch() {
+  for (const RecordedTensor& t : batch_)
+    if (t.defined() && recorder_->recording().memory[t.memory].is_changed)
+      recorder_->add_problem("`" + recorder_->recording().memory[t.memory].name +
+                             "` of the batch is changed by operators, and a graph changes a copy "
+                             "of it. Change a clone.");
 }
 
 IKEBANA_INLINE void MicrobatchTape::end_backward(const Masters& masters) {
+  if (graphs_ != nullptr) check_batch();
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     const at::Tensor& gradient = masters.values[i].grad();
-    if (gradient.defined())
+    if (gradient.defined()) {
       gradients_[i].after = recorder_->kept(gradient, "the gradient of `" + masters.names[i] + "`");
+      if (graph_) gradients_[i].tensor = unowned(gradient);
+    }
     const bool is_other =
         first_ && i < before_.size() && !same_part(gradients_[i].after, before_[i].after);
     if (is_other && recorder_->problems().empty())
@@ -120,6 +161,12 @@ IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>&
     terms_before_ = terms_, outputs_before_ = outputs_, before_ = gradients_;
     return;
   }
+  first_.reset(), is_ready_ = true;
+  if (graph_) {
+    find_live_operators(recording);
+    written_ = written_of(recording, buffers), captured_ = std::move(recording);
+    return graph_->replay(Phase::Backward);
+  }
   auto give_away = [&](const RecordedTensor& t) {
     if (t.defined() && recording.memory[t.memory].use == MemoryUse::Made)
       recording.memory[t.memory].use = MemoryUse::GivenAway;
@@ -127,9 +174,8 @@ IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>&
   give_away(outputs_);
   if (place_ == MicrobatchPlace::First)
     for (const Gradient& gradient : gradients_) give_away(gradient.after);
-  auto tape = std::make_unique<OperatorTape>(std::move(recording));
-  written_ = tape->written_of(buffers), tape_ = std::move(tape);
-  first_.reset();
+  tape_ = std::make_unique<OperatorTape>(std::move(recording));
+  written_ = written_of(tape_->recording(), buffers);
 }
 
 IKEBANA_INLINE void MicrobatchTape::allocate_fresh() {
@@ -150,6 +196,7 @@ IKEBANA_INLINE at::Tensor MicrobatchTape::taken(const RecordedTensor& t) {
 }
 
 IKEBANA_INLINE at::Tensor MicrobatchTape::sum_of(const Term& term) {
+  if (graph_) return term.graphs_sum.clone().set_requires_grad(term.requires_grad);
   const void* from = tape_->data_of(term.sum);
   at::Tensor own = at::detail::scalar_tensor_static(0, term.sum.dtype, at::kCPU);
   std::memcpy(own.mutable_data_ptr(), from, c10::elementSize(term.sum.dtype));
@@ -159,6 +206,7 @@ IKEBANA_INLINE at::Tensor MicrobatchTape::sum_of(const Term& term) {
 
 IKEBANA_INLINE Count MicrobatchTape::count_of(const Term& term) {
   if (!term.count.defined()) return term.number ? Count(*term.number) : Count();
+  if (graph_) return Count(term.graphs_count.clone());
   const void* data = tape_->data_of(term.count);
   if (term.count.dtype == at::kLong) return *static_cast<const std::int64_t*>(data);
   if (term.count.dtype == at::kDouble) return *static_cast<const double*>(data);
@@ -166,18 +214,34 @@ IKEBANA_INLINE Count MicrobatchTape::count_of(const Term& term) {
 }
 
 IKEBANA_INLINE Loss MicrobatchTape::replayed_forward() {
-  allocate_fresh();
-  tape_->replay(Phase::Forward);
+  if (graph_) {
+    graph_->replay(Phase::Forward);
+  } else {
+    allocate_fresh();
+    tape_->replay(Phase::Forward);
+  }
   Loss loss;
   std::size_t i = 0;
   if (has_unnamed_term_) loss.sum = sum_of(terms_[0]), loss.count = count_of(terms_[0]), ++i;
   for (; i < terms_.size(); ++i)
     loss.terms.push_back({terms_[i].name, sum_of(terms_[i]), count_of(terms_[i]), terms_[i].scale});
-  loss.outputs = taken(outputs_);
+  if (!graph_) loss.outputs = taken(outputs_);
+  else if (graphs_outputs_.defined()) loss.outputs = graphs_outputs_.clone();
   return loss;
 }
 
+IKEBANA_INLINE void MicrobatchTape::replay_graph(const Roots& roots, const Masters& masters) {
+  for (std::size_t i = 0; i < seeds_.size(); ++i) graph_->give(batch_.size() + i, roots.seeds[i]);
+  graph_->replay(Phase::Backward);
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    if (!gradients_[i].after.defined()) continue;
+    if (place_ == MicrobatchPlace::Only) masters.values[i].mutable_grad() = gradients_[i].tensor;
+    else graphs_->show_gradient(masters, i);
+  }
+}
+
 IKEBANA_INLINE void MicrobatchTape::replay_backward(const Roots& roots, const Masters& masters) {
+  if (graph_) return replay_graph(roots, masters);
   for (std::size_t i = 0; i < seeds_.size(); ++i) give(seeds_[i], roots.seeds[i]);
   tape_->replay(Phase::Backward);
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
@@ -205,23 +269,31 @@ IKEBANA_INLINE MicrobatchTape& Tapes::add(const BatchForm& form, MicrobatchPlace
     tapes_.erase(std::min_element(tapes_.begin(), tapes_.end(), [](const auto& a, const auto& b) {
       return a->last_use < b->last_use;
     }));
-  tapes_.push_back(std::make_unique<MicrobatchTape>(form, place));
+  tapes_.push_back(std::make_unique<MicrobatchTape>(form, place, graphs_ ? &*graphs_ : nullptr));
   tapes_.back()->last_use = ++uses_;
   return *tapes_.back();
 }
 
+IKEBANA_INLINE void Tapes::attach(c10::Device device) {
+  if (!device.is_cpu()) graphs_.emplace(device);
+}
+
 IKEBANA_INLINE void Tapes::open(MicrobatchTape& tape) {
-  if (arena_.bytes() < tape.tape().arena_bytes()) {
+  if (graphs_) return;
+  if (arena_.bytes() < tape.tape()->arena_bytes()) {
     std::size_t bytes = 0;
     for (const auto& one : tapes_)
-      if (one->is_ready()) bytes = std::max(bytes, one->tape().arena_bytes());
+      if (one->is_ready()) bytes = std::max(bytes, one->tape()->arena_bytes());
     arena_.reserve(bytes);
   }
-  tape.tape().use(arena_);
+  tape.tape()->use(arena_);
 }
 
 IKEBANA_INLINE void Tapes::release_memory() noexcept { arena_.release(); }
 
-IKEBANA_INLINE void Tapes::clear() noexcept { tapes_.clear(), arena_.release(); }
+IKEBANA_INLINE void Tapes::clear() noexcept {
+  tapes_.clear(), arena_.release();
+  if (graphs_) graphs_->forget_gradients();
+}
 
 }  // namespace ikebana::detail

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstring>
+#include <ikebana/bridge/device_graph.hpp>
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/detail/flag_scope.hpp>
@@ -13,10 +14,6 @@ namespace ikebana::detail {
 /// Returns true for operators that make a tensor without writing to it.
 inline bool only_allocates(const std::string& name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
-}
-
-IKEBANA_INLINE bool writes_unsaid(const std::string& name) {
-  return name.find("batch_norm") != std::string::npos && name.find("backward") == std::string::npos;
 }
 
 IKEBANA_INLINE MemoryUse Recorder::allow(const at::Tensor& t, MemoryUse use,
@@ -115,17 +112,40 @@ IKEBANA_INLINE RecordedTensor Recorder::kept(const at::Tensor& t, const std::str
 }
 
 IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
-  if (std::this_thread::get_id() != thread_) {
+  std::lock_guard lock(mutex_);
+  const bool is_other = std::this_thread::get_id() != thread_;
+  if (is_other && (device_.is_cpu() || phase_ == Phase::Forward)) {
     add_problem(place_text(call.name().name) +
                 "was called on another thread. Compute a step on the thread that calls it.");
     return call.compute();
   }
+  record_call(call);
+}
+
+/// Names the operator of which a graph can hold nothing, as one for which the host waits.
+IKEBANA_INLINE void Recorder::compute(bridge::OperatorCall& call) {
+  auto* graph = bridge::GraphCapture::present(device_);
+  if (graph == nullptr) return call.compute();
+  if (call.draws_random_numbers()) graph->note_draw();
+  const std::string name = call.name().name;
+  try {
+    call.compute();
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    add_problem(place_text(name) +
+                "cannot be captured in a graph: " + error.what_without_backtrace());
+    throw;
+  }
+}
+
+IKEBANA_INLINE void Recorder::record_call(bridge::OperatorCall& call) {
   RecordedOperator now{.op = call.op(),
                        .is_wide = bridge::is_wide(call),
                        .has_gradients = at::GradMode::is_enabled()};
   if (!problems_.empty()) {  // the recording is of no use any more; the host may read other numbers
     const bool is_dynamic = has_dynamic_shape(call);
-    call.compute();
+    compute(call);
     return check_results(call, now, is_dynamic);
   }
   begin(now);
@@ -139,7 +159,7 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
   const bool is_dynamic = has_dynamic_shape(call);
   {
     const FlagScope in_operator(is_in_operator_);
-    call.compute();
+    compute(call);
   }
   if (draws) random_ = generator_.position_now();
   check_results(call, now, is_dynamic);
@@ -178,7 +198,9 @@ IKEBANA_INLINE void Recorder::note_written(const bridge::OperatorCall& call,
     if (writes_argument(call.schema(), i) || writes_unsaid(call.name().name))
       for (const RecordedTensor& t : now.arguments[i].tensors)
         if (t.defined()) {
-          recording_.memory[t.memory].is_written = true;
+          RecordedMemory& memory = recording_.memory[t.memory];
+          memory.is_written = true;
+          memory.is_changed |= memory.use == MemoryUse::Given;
           Known& known = known_[t.memory];
           known.has_hash = false;
           if (auto storage = known.storage.lock())

@@ -73,7 +73,9 @@ IKEBANA_INLINE std::string Recorder::place_text(const std::string& op) const {
          (unit_.empty() ? std::string() : " of `" + unit_ + "`") + ", ";
 }
 
+/// The host does not read or write the memory of an accelerator.
 IKEBANA_INLINE void Recorder::note_content(std::uint32_t at, const c10::Storage& storage) {
+  if (!storage.device().is_cpu()) return;
   known_[at].hash = sampled_hash(storage), known_[at].has_hash = true;
 }
 
@@ -107,9 +109,14 @@ IKEBANA_INLINE void Recorder::end_phase() {
 }
 
 IKEBANA_INLINE void Recorder::check_generator() {
-  if (random_ && generator_.position_now() != *random_)
-    add_problem(std::string("the random generator is set in ") + phase_name(phase_) +
-                " by no operator, which a replay would not repeat. Set it outside of the step.");
+  if (!random_ || generator_.position_now() == *random_) return;
+  if (!device_.is_cpu() && phase_ == Phase::Backward)
+    return add_problem(
+        "the random generator is set back in backward, as Checkpoint does to recompute a unit that "
+        "draws random numbers, which a graph cannot do. Leave out Checkpoint, or what draws, such "
+        "as dropout, in the units that it recomputes.");
+  add_problem(std::string("the random generator is set in ") + phase_name(phase_) +
+              " by no operator, which a replay would not repeat. Set it outside of the step.");
 }
 
 IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, std::size_t i,
@@ -119,6 +126,11 @@ IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, s
     return add_problem(place() + "reads a tensor of layout " + c10::str(t.layout()) +
                        ", and a tape holds strided ones. Leave out what makes it, such as "
                        "`sparse` of an embedding.");
+  const bool is_number = t.unsafeGetTensorImpl()->is_wrapped_number();
+  if (t.device() != device_ && !is_number && t.numel() != 0)
+    return add_problem(place() + "reads a tensor of " + t.device().str() +
+                       ", and a graph repeats only what " + device_.str() +
+                       " computes. Give it with the batch, or register it (register_buffer).");
   const std::uint32_t at = memory_of(t);
   RecordedMemory& memory = recording_.memory[at];
   const auto* alias = call.schema().arguments()[i].alias_info();
@@ -127,8 +139,7 @@ IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, s
   if (is_new) memory.storage = t.storage(), memory.use = MemoryUse::Unknown;
   if (is_overwritten(call, i)) note_overwritten(at, t);
   if (is_viewed || is_overwritten(call, i)) return;
-  if (memory.use == MemoryUse::Unknown && t.unsafeGetTensorImpl()->is_wrapped_number())
-    memory.use = MemoryUse::Written;
+  if (memory.use == MemoryUse::Unknown && is_number) memory.use = MemoryUse::Written;
   if (memory.use == MemoryUse::Unknown && !was_overwritten(at, t))
     return add_problem(place() + "reads `" + call.schema().arguments()[i].name() + "`, a tensor " +
                        c10::str(t.scalar_type(), t.sizes()) +
@@ -184,6 +195,10 @@ IKEBANA_INLINE void Recorder::check_results(const bridge::OperatorCall& call,
       add_problem(place() + "makes a tensor of layout " + c10::str(t.layout()) +
                   ", and a tape holds strided ones. Leave out what makes it, such as `sparse` "
                   "of an embedding.");
+    else if (t.device() != device_ && t.numel() != 0)
+      add_problem(place() + "makes a tensor on " + t.device().str() +
+                  ", and a graph repeats only what " + device_.str() +
+                  " computes. Make it on the model's device, or outside of the step.");
   });
   if (now.name() == "aten::resize_" || now.name() == "aten::set_" ||
       now.name().starts_with("aten::set_."))

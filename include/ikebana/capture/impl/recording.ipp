@@ -4,6 +4,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/text.hpp>
+#include <unordered_set>
 
 namespace ikebana::detail {
 
@@ -16,6 +17,10 @@ IKEBANA_INLINE std::string RecordedOperator::name() const {
 IKEBANA_INLINE bool writes_argument(const c10::FunctionSchema& schema, std::size_t i) {
   const auto* alias = schema.arguments()[i].alias_info();
   return alias != nullptr && alias->isWrite();
+}
+
+IKEBANA_INLINE bool writes_unsaid(const std::string& name) {
+  return name.find("batch_norm") != std::string::npos && name.find("backward") == std::string::npos;
 }
 
 template <class T>
@@ -91,6 +96,57 @@ IKEBANA_INLINE std::string difference(const RecordedOperator& before, const Reco
     if (auto text = difference("its result", before.results[i], now.results[i]); !text.empty())
       return text;
   return {};
+}
+
+IKEBANA_INLINE void find_live_operators(Recording& recording) {
+  std::vector<bool> is_read(recording.memory.size());
+  for (std::size_t i = 0; i < is_read.size(); ++i) {
+    const RecordedMemory& memory = recording.memory[i];
+    is_read[i] = memory.outlives || memory.use != MemoryUse::Made;
+  }
+  for (std::size_t k = recording.operators.size(); k-- > 0;) {
+    RecordedOperator& one = recording.operators[k];
+    if (one.kind != RecordedOperator::Kind::Computes) continue;
+    bool is_live = one.op->hasTag(at::Tag::nondeterministic_seeded) || writes_unsaid(one.name()) ||
+                   one.op->schema().returns().empty();  // it checks something
+    each_defined(one.results, [&](const RecordedTensor& t) { is_live |= is_read[t.memory]; });
+    for (std::size_t i = 0; i < one.arguments.size(); ++i)
+      if (writes_argument(one.op->schema(), i))
+        for (const RecordedTensor& t : one.arguments[i].tensors)
+          is_live |= t.defined() && is_read[t.memory];
+    one.is_live = is_live;
+    if (is_live)
+      each_defined(one.arguments, [&](const RecordedTensor& t) { is_read[t.memory] = true; });
+  }
+}
+
+IKEBANA_INLINE std::vector<std::size_t> called_operators(const Recording& recording) {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < recording.operators.size(); ++i) {
+    const RecordedOperator& one = recording.operators[i];
+    const bool computes = one.kind == RecordedOperator::Kind::Computes && one.is_live;
+    if (computes || one.generator) all.push_back(i);
+  }
+  return all;
+}
+
+IKEBANA_INLINE std::vector<at::Tensor> written_of(const Recording& recording,
+                                                  const std::vector<at::Tensor>& tensors) {
+  std::unordered_set<StorageKey> written;
+  for (const std::size_t k : called_operators(recording)) {
+    const RecordedOperator& one = recording.operators[k];
+    if (one.generator) continue;
+    const bool writes_all = writes_unsaid(one.name());
+    for (std::size_t i = 0; i < one.arguments.size(); ++i)
+      if (writes_all || writes_argument(one.op->schema(), i))
+        for (const RecordedTensor& t : one.arguments[i].tensors)
+          if (t.defined())
+            written.insert(recording.memory[t.memory].storage.unsafeGetStorageImpl());
+  }
+  std::vector<at::Tensor> found;
+  for (const at::Tensor& t : tensors)
+    if (t.defined() && t.has_storage() && written.contains(key_of(t))) found.push_back(t);
+  return found;
 }
 
 }  // namespace ikebana::detail

@@ -4,12 +4,12 @@
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/capture/recorder.hpp>
 #include <ikebana/capture/tape.hpp>
+#include <ikebana/capture/tape_text.hpp>
+#include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
-#include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <iterator>
-#include <unordered_set>
 
 namespace ikebana::detail {
 
@@ -45,36 +45,13 @@ IKEBANA_INLINE std::optional<c10::OperatorHandle> out_variant(const c10::Operato
 IKEBANA_INLINE OperatorTape::OperatorTape(Recording recording) : recording_(std::move(recording)) {
   const c10::InferenceMode no_autograd;
   random_states_.resize(recording_.random_states + 1);
-  find_live_operators();
+  find_live_operators(recording_);
   find_out_variants();
   place_memory();
   make_calls();
-  number_memory();
 }
 
 IKEBANA_INLINE OperatorTape::~OperatorTape() = default;
-
-IKEBANA_INLINE void OperatorTape::find_live_operators() {
-  std::vector<bool> is_read(recording_.memory.size());
-  for (std::size_t i = 0; i < is_read.size(); ++i) {
-    const RecordedMemory& memory = recording_.memory[i];
-    is_read[i] = memory.outlives || memory.use != MemoryUse::Made;
-  }
-  for (std::size_t k = recording_.operators.size(); k-- > 0;) {
-    RecordedOperator& one = recording_.operators[k];
-    if (one.kind != RecordedOperator::Kind::Computes) continue;
-    bool is_live = one.op->hasTag(at::Tag::nondeterministic_seeded) || writes_unsaid(one.name()) ||
-                   one.op->schema().returns().empty();  // it checks something
-    each_defined(one.results, [&](const RecordedTensor& t) { is_live |= is_read[t.memory]; });
-    for (std::size_t i = 0; i < one.arguments.size(); ++i)
-      if (writes_argument(one.op->schema(), i))
-        for (const RecordedTensor& t : one.arguments[i].tensors)
-          is_live |= t.defined() && is_read[t.memory];
-    one.is_live = is_live;
-    if (is_live)
-      each_defined(one.arguments, [&](const RecordedTensor& t) { is_read[t.memory] = true; });
-  }
-}
 
 IKEBANA_INLINE void OperatorTape::find_out_variants() {
   for (RecordedOperator& one : recording_.operators) {
@@ -131,12 +108,9 @@ IKEBANA_INLINE void OperatorTape::place_memory() {
 
 IKEBANA_INLINE void OperatorTape::make_calls() {
   std::size_t most = 0;
-  for (std::size_t k = 0; k < recording_.operators.size(); ++k) {
-    const RecordedOperator& one = recording_.operators[k];
-    const bool is_called = one.kind == RecordedOperator::Kind::Computes && one.is_live;
-    if (!is_called && !one.generator) continue;
+  for (const std::size_t k : called_operators(recording_)) {
     make_call(k);
-    if (one.phase == Phase::Forward) backward_ = calls_.size();
+    if (recording_.operators[k].phase == Phase::Forward) backward_ = calls_.size();
     most = std::max(most, calls_.back().arguments.size());
   }
   stack_.reserve(most + 8);
@@ -198,23 +172,9 @@ IKEBANA_INLINE c10::IValue OperatorTape::made(const RecordedValue& value) {
   return all;
 }
 
-IKEBANA_INLINE std::vector<at::Tensor> OperatorTape::written_of(
-    const std::vector<at::Tensor>& tensors) const {
-  std::unordered_set<StorageKey> written;
-  for (const Call& call : calls_) {
-    if (call.random != nullptr) continue;
-    const RecordedOperator& one = recording_.operators[call.index];
-    const bool writes_all = writes_unsaid(one.name());
-    for (std::size_t i = 0; i < one.arguments.size(); ++i)
-      if (writes_all || writes_argument(one.op->schema(), i))
-        for (const RecordedTensor& t : one.arguments[i].tensors)
-          if (t.defined())
-            written.insert(recording_.memory[t.memory].storage.unsafeGetStorageImpl());
-  }
-  std::vector<at::Tensor> found;
-  for (const at::Tensor& t : tensors)
-    if (t.defined() && t.has_storage() && written.contains(key_of(t))) found.push_back(t);
-  return found;
+IKEBANA_INLINE std::string OperatorTape::text() const {
+  return TapeText(recording_)
+      .text("an arena of " + bytes_text(static_cast<std::int64_t>(plan_.bytes)), microseconds_);
 }
 
 IKEBANA_INLINE const void* OperatorTape::data_of(const RecordedTensor& t) const {

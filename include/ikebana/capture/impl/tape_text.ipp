@@ -1,18 +1,18 @@
 #pragma once
 #include <cstdio>
-#include <ikebana/capture/tape.hpp>
-#include <ikebana/detail/bytes.hpp>
+#include <ikebana/capture/tape_text.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/text.hpp>
 
 namespace ikebana::detail {
 
-/// Counts the tensors of the text in the order in which they are written.
-IKEBANA_INLINE void OperatorTape::number_memory() {
+/// Memory without a name is numbered in the order in which it is written.
+IKEBANA_INLINE TapeText::TapeText(const Recording& recording)
+    : recording_(recording), operators_(called_operators(recording)) {
   std::uint32_t next = 0;
   numbers_.resize(recording_.memory.size());
-  for (const Call& call : calls_) {
-    const RecordedOperator& one = recording_.operators[call.index];
+  for (const std::size_t k : operators_) {
+    const RecordedOperator& one = recording_.operators[k];
     auto number = [&](const RecordedTensor& t) {
       std::uint32_t& known = numbers_[t.memory];
       if (known == 0 && recording_.memory[t.memory].name.empty()) known = ++next;
@@ -21,7 +21,7 @@ IKEBANA_INLINE void OperatorTape::number_memory() {
   }
 }
 
-IKEBANA_INLINE std::string OperatorTape::text_of(const RecordedTensor& t) const {
+IKEBANA_INLINE std::string TapeText::text_of(const RecordedTensor& t) const {
   if (!t.defined()) return "none";
   const RecordedMemory& memory = recording_.memory[t.memory];
   if (t.is_wrapped_number) return number_text(t);
@@ -45,8 +45,8 @@ inline std::string text_of(const c10::IValue& value, const std::string& argument
   return c10::str(value);
 }
 
-IKEBANA_INLINE std::string OperatorTape::text_of(const RecordedValue& value,
-                                                 const std::string& argument) const {
+IKEBANA_INLINE std::string TapeText::text_of(const RecordedValue& value,
+                                             const std::string& argument) const {
   if (value.form == RecordedValue::Form::Plain) return detail::text_of(value.plain, argument);
   if (value.form == RecordedValue::Form::Tensor) return text_of(value.tensors[0]);
   std::string text = "[";
@@ -58,8 +58,7 @@ IKEBANA_INLINE std::string OperatorTape::text_of(const RecordedValue& value,
   return text + "]";
 }
 
-IKEBANA_INLINE std::string OperatorTape::line_of(const Call& call) const {
-  const RecordedOperator& one = recording_.operators[call.index];
+IKEBANA_INLINE std::string TapeText::line_of(const RecordedOperator& one) const {
   std::string results, arguments, shapes;
   for (const RecordedValue& value : one.results) {
     if (one.op->schema().is_mutable()) break;
@@ -84,20 +83,22 @@ IKEBANA_INLINE std::string OperatorTape::line_of(const Call& call) const {
          (shapes.empty() ? "" : "  #" + shapes);
 }
 
-IKEBANA_INLINE std::string OperatorTape::text() const {
-  std::string all = std::to_string(calls_.size()) + " operators, in an arena of " +
-                    bytes_text(static_cast<std::int64_t>(plan_.bytes)) + "\n";
+IKEBANA_INLINE std::string TapeText::text(const std::string& where,
+                                          const std::vector<double>& microseconds) const {
+  std::string all = std::to_string(operators_.size()) + " operators, in " + where + "\n";
   std::string unit;
-  for (std::size_t k = 0; k < calls_.size(); ++k) {
-    const RecordedOperator& one = recording_.operators[calls_[k].index];
-    if (k == 0 || k == backward_) all += std::string(phase_name(one.phase)) + "\n", unit.clear();
-    if (one.unit != unit && k < backward_) {
+  Phase phase = Phase::Data;
+  for (std::size_t k = 0; k < operators_.size(); ++k) {
+    const RecordedOperator& one = recording_.operators[operators_[k]];
+    const bool begins = one.phase != phase;
+    if (begins) phase = one.phase, all += std::string(phase_name(phase)) + "\n", unit.clear();
+    if (phase == Phase::Forward && one.unit != unit) {
       unit = one.unit;
       all += "  " + (unit.empty() ? std::string("outside of units") : unit) + "\n";
     }
     char time[32] = "";
-    if (k < microseconds_.size()) std::snprintf(time, sizeof time, "%8.1f us", microseconds_[k]);
-    all += right(time, 11) + "    " + line_of(calls_[k]) + "\n";
+    if (k < microseconds.size()) std::snprintf(time, sizeof time, "%8.1f us", microseconds[k]);
+    all += right(time, 11) + "    " + line_of(one) + "\n";
   }
   return all;
 }

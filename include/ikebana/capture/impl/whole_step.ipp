@@ -19,10 +19,8 @@ IKEBANA_INLINE Mechanism<Capture<WholeStep>>::~Mechanism() = default;
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::attach(c10::Device device,
                                                           const UnitTable& table) {
-  if (!device.is_cpu())
-    throw BadValue("Capture<WholeStep>: it records steps on a CPU, and this model is on " +
-                   device.str() + ". Leave it out.");
-  bridge::CountingAllocatorV2::install();
+  tapes_.attach(device);
+  if (device.is_cpu()) bridge::CountingAllocatorV2::install();
   // A module computes its name when it is first asked for it, and cannot fail then.
   for (const auto& module : table.units()[0].module->modules()) (void)module->name();
 }
@@ -94,7 +92,7 @@ IKEBANA_INLINE std::string Mechanism<Capture<WholeStep>>::describe() const {
 IKEBANA_INLINE std::string Mechanism<Capture<WholeStep>>::text() const {
   std::string all;
   for (const auto& tape : tapes_.all())
-    if (tape->is_ready()) all += tape->tape().text();
+    if (tape->is_ready()) all += tape->text();
   return all.empty() ? "no step was recorded yet\n" : all;
 }
 

@@ -15,9 +15,12 @@ namespace ikebana::detail {
 class BufferValues {
  public:
   explicit BufferValues(const torch::nn::Module& module);
-  /// Restores the versions as well, so that autograd sees no change. On a CPU nothing is allocated
-  /// for dense buffers, since a destructor calls it, also after an allocation that failed.
+  /// Restores the versions as well, so that autograd sees no change. While a step is recorded,
+  /// operators do it, which may throw.
   void restore();
+  /// Does so in a destructor, also after an allocation that failed: allocates nothing for dense
+  /// buffers on a CPU, or falls back to that.
+  void restore_quietly() noexcept;
   void drop_unchanged();
   /// Returns true for a buffer of the snapshot whose version has changed since.
   bool changed(const at::Tensor& buffer) const;
@@ -27,6 +30,7 @@ class BufferValues {
     at::Tensor buffer, copy;
     Version version;
   };
+  static bool restore_bytes(Value& value);
   std::vector<Value> values_;
 };
 

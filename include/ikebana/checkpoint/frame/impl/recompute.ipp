@@ -11,7 +11,7 @@ namespace ikebana::detail {
 struct RestoreBuffers {
   BufferValues before;
   explicit RestoreBuffers(const torch::nn::Module& module) : before(module) {}
-  ~RestoreBuffers() { before.restore(); }
+  ~RestoreBuffers() { before.restore_quietly(); }
   RestoreBuffers(const RestoreBuffers&) = delete;
   RestoreBuffers& operator=(const RestoreBuffers&) = delete;
 };

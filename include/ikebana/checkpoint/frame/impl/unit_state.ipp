@@ -3,6 +3,7 @@
 #include <ikebana/checkpoint/frame/unit_state.hpp>
 #include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/recording.hpp>
 
 namespace ikebana::detail {
 
@@ -22,11 +23,28 @@ IKEBANA_INLINE BufferValues::BufferValues(const torch::nn::Module& module) {
     values_.push_back({b, b.detach().clone(), Version(b)});
 }
 
+IKEBANA_INLINE bool BufferValues::restore_bytes(Value& value) {
+  if (!are_flat_alike(value.buffer, value.copy)) return false;
+  copy_flat(value.buffer, value.copy);
+  value.version.restore();
+  return true;
+}
+
 IKEBANA_INLINE void BufferValues::restore() {
   for (auto& value : values_) {
-    if (are_flat_alike(value.buffer, value.copy)) copy_flat(value.buffer, value.copy);
-    else value.buffer.variable_data().copy_(value.copy);
+    if (!recording() && restore_bytes(value)) continue;
+    value.buffer.variable_data().copy_(value.copy);
     value.version.restore();
+  }
+}
+
+IKEBANA_INLINE void BufferValues::restore_quietly() noexcept {
+  try {
+    restore();
+  } catch (...) {
+    bool all = true;
+    for (auto& value : values_) all = restore_bytes(value) && all;
+    if (!all) throw;  // which ends the process: values would be wrong
   }
 }
 
