@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <exception>
 #include <ikebana/checkpoint/frame/unit_state.hpp>
 #include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/form.hpp>
@@ -44,7 +45,7 @@ IKEBANA_INLINE void BufferValues::restore_quietly() noexcept {
   } catch (...) {
     bool all = true;
     for (auto& value : values_) all = restore_bytes(value) && all;
-    if (!all) throw;  // which ends the process: values would be wrong
+    if (!all) std::terminate();  // values would be wrong
   }
 }
 
