@@ -38,6 +38,7 @@ inline std::vector<Batch> batches_of(const StateDict& all, const std::string& pr
 /// The loss that Python computed, by name: of an output and the target, or the program's own.
 struct Objective {
   std::string loss, output;
+  bool count_is_tensor = false;  ///< a step that is recorded goes on with a number
 
   template <class Run>
   Loss operator()(Run& run, Program& model, const Batch& batch) const {
@@ -56,9 +57,10 @@ struct Objective {
       return {at::binary_cross_entropy_with_logits(found, target, {}, {}, at::Reduction::Sum),
               target.numel()};
     const bool last = loss == "cross_entropy.last";
+    const at::Tensor count = (target != -100).sum();
     return {at::cross_entropy_loss(last ? found.flatten(0, -2) : found,
                                    last ? target.flatten() : target, {}, at::Reduction::Sum),
-            (target != -100).sum().item<std::int64_t>()};
+            count_is_tensor ? Count(count) : Count(count.item<std::int64_t>())};
   }
 };
 

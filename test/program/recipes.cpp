@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <ikebana/capture.hpp>
 
 #include "program/case.hpp"
 #include "ranks/groups.hpp"
@@ -47,6 +48,28 @@ TEST_CASE("programs are checkpointed and offloaded to the bit") {
     CHECK(trace_of(one.trainer(Checkpoint<Full>{}), one) == plain);
     CHECK(trace_of(one.trainer(Checkpoint<Selective>{}), one) == plain);
     CHECK(trace_of(one.trainer(Offload<CPU>{}), one) == plain);
+  });
+}
+
+TEST_CASE("programs are captured to the bit") {
+  each([](const Case& one) {
+    Objective objective = one.objective;
+    objective.count_is_tensor = true;
+    auto losses = [&](auto... policies) {
+      torch::manual_seed(11);
+      Trainer trainer{one.with_units(), objective, one.adamw, policies...};
+      Trace trace;
+      for (int round = 0; round < 2; ++round)
+        for (const Batch& batch : one.first(few))
+          trace.losses.push_back(trainer.step(batch).loss());
+      trainer.with_full_weights([&](auto& model) {
+        for (const auto& p : model->parameters()) trace.weights.push_back(p.detach().clone());
+      });
+      if constexpr (sizeof...(policies) > 0)
+        CHECK(trainer.template mechanism<Capture<WholeStep>>().replays() > 0);
+      return trace;
+    };
+    CHECK(losses(Capture<WholeStep>{}) == losses());
   });
 }
 

@@ -139,7 +139,8 @@ IKEBANA_INLINE void Recorder::check_argument(const bridge::OperatorCall& call, s
   if (is_new) memory.storage = t.storage(), memory.use = MemoryUse::Unknown;
   if (is_overwritten(call, i)) note_overwritten(at, t);
   if (is_viewed || is_overwritten(call, i)) return;
-  if (memory.use == MemoryUse::Unknown && is_number) memory.use = MemoryUse::Written;
+  if (memory.use == MemoryUse::Unknown && is_number)
+    memory.use = MemoryUse::Written, memory.is_written = true;
   if (memory.use == MemoryUse::Unknown && !was_overwritten(at, t))
     return add_problem(place() + "reads `" + call.schema().arguments()[i].name() + "`, a tensor " +
                        c10::str(t.scalar_type(), t.sizes()) +

@@ -53,11 +53,18 @@ IKEBANA_INLINE OperatorTape::OperatorTape(Recording recording) : recording_(std:
 
 IKEBANA_INLINE OperatorTape::~OperatorTape() = default;
 
+/// Returns true for losses that may use an `out` for what they are about to reduce, and resize it.
+inline bool may_resize_out(const c10::FunctionSchema& schema) {
+  const auto& arguments = schema.arguments();
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const auto& argument) { return argument.name() == "reduction"; });
+}
+
 IKEBANA_INLINE void OperatorTape::find_out_variants() {
   for (RecordedOperator& one : recording_.operators) {
     if (one.kind != RecordedOperator::Kind::Computes || !one.is_live || one.is_wide) continue;
     const bool returns_new =
-        !one.op->schema().is_mutable() &&
+        !one.op->schema().is_mutable() && !may_resize_out(one.op->schema()) &&
         std::all_of(one.results.begin(), one.results.end(), [](const RecordedValue& result) {
           return result.form == RecordedValue::Form::Tensor && result.tensors[0].defined();
         });

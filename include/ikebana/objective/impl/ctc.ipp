@@ -10,6 +10,10 @@ IKEBANA_INLINE std::string Mechanism<CTCLoss>::describe() const {
 }
 
 IKEBANA_INLINE at::Tensor Mechanism<CTCLoss>::lengths(const std::vector<std::int64_t>& all) {
+  if (detail::recording())
+    throw BadValue(
+        "CTCLoss: the step is recorded, and the lengths of samples are read on the host: each "
+        "replay would use those of the recorded batch. Make steps with it without Capture.");
   return at::tensor(all, at::kLong);
 }
 

@@ -351,7 +351,7 @@ IKEBANA_INLINE Loss ProgramImpl::loss_of(const ProgramOutputs& outputs, std::int
   const at::Tensor shown = options_.output.empty() ? at::Tensor() : outputs.at(options_.output);
   if (outputs.has("sum") && outputs.has("count")) {
     const at::Tensor& count = outputs.at("count");
-    const bool on_host = count.device().is_cpu() && count.numel() == 1;
+    const bool on_host = detail::on_host(count) && count.numel() == 1;
     return {outputs.at("sum"), on_host ? Count(count.item<double>()) : Count(count), shown};
   }
   const ProgramOutput* loss = nullptr;
