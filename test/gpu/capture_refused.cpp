@@ -55,7 +55,7 @@ TEST_CASE("capture: what a graph would not repeat is refused with operator, unit
              at::Tensor same = x;
              return self.linear(same.mul_(2));
            }),
-           {"`input` of the batch is changed by operators", "Change a clone"});
+           {"of the batch is changed by operators", "Change a clone"});
   contains(
       error_of([](BodyImpl& self,
                   const at::Tensor& x) { return at::dropout(self.linear(x), 0.3, /*train=*/true); },

@@ -52,9 +52,14 @@ class MicrobatchGraph {
   template <class F>
   auto capture(Phase phase, F&& f) {
     bridge::GraphCapture capture(graph(phase), memory_->stream(), memory_->pool());
-    auto result = f();
-    capture.end();
-    return result;
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      capture.end();
+    } else {
+      auto result = f();
+      capture.end();
+      return result;
+    }
   }
   void replay(Phase phase) { graph(phase).replay(); }
 

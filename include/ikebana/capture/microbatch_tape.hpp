@@ -63,14 +63,16 @@ class MicrobatchTape {
     graph_->capture(Phase::Backward, [&] {
       recorded_backward(masters, next);
       if (place_ != MicrobatchPlace::Only) graphs_->hold_gradients(masters);
-      return true;
     });
   }
   /// The recorder while a microbatch is recorded, or null.
   Recorder* recorder() { return recorder_ ? &*recorder_ : nullptr; }
   /// From now on each replay marks the model's buffers that its operators write as changed.
   void end_recording(const std::vector<at::Tensor>& buffers);
-  void abort() noexcept { recorder_.reset(), fresh_.clear(), is_ready_ ? void() : graph_.reset(); }
+  void abort() noexcept {
+    recorder_.reset(), fresh_.clear();
+    if (!is_ready_) graph_.reset();
+  }
 
   /// Replays the forward on a microbatch of this form, and returns its loss.
   template <class Batch>

@@ -22,6 +22,20 @@ TEST_CASE("capture: steps of every precision and checkpoint keep every bit") {
         Freeze<>{.match = named("in.*")});
 }
 
+TEST_CASE("capture: policies on compute in pairs keep every bit") {
+  check("Budget", Lion{.lr = 1e-3}, Checkpoint<Budget<>>{.limit = GiB(4)}, Precision<BF16>{});
+  check("ActivationBudget", AdamW{.lr = 0.01}, Checkpoint<ActivationBudget<>>{.limit = 6000},
+        Precision<BF16Weights>{}, Accumulate<2>{});
+  check("Every", Muon{.lr = 0.01}, Checkpoint<Every<2>>{}, Precision<BF16True>{},
+        EMA{.decay = 0.9});
+  check("Full, FP16", RMSprop{.lr = 1e-3}, Checkpoint<Full>{},
+        Precision<FP16>{.growth_interval = 3}, SkipSpikes{.window = 5});
+  check("Selective, BF16Weights", SGD{.lr = 0.01, .momentum = 0.9}, Checkpoint<Selective>{},
+        Precision<BF16Weights>{}, SkipSpikes{.window = 5}, Accumulate<2>{});
+  check("Segments, FP8", NAdam{.lr = 1e-3}, Checkpoint<Segments<2>>{},
+        Precision<FP8>{DelayedScaling{.amax_history_len = 3}}, ClipGradNorm{.max_norm = 0.1});
+}
+
 TEST_CASE("capture: a thousand steps keep every bit") {
   check_captured<RecordedNet>("1,000 steps", 1000, CrossEntropyLoss{}, AdamW{.lr = 0.01},
                               Precision<BF16>{}, Checkpoint<Selective>{}, Accumulate<2>{},

@@ -28,10 +28,10 @@ inline std::uint64_t sampled_hash(const c10::Storage& storage) {
   return hash;
 }
 
-/// Operators that overwrite an `out`, or their first argument as `bernoulli_` does, do not read
-/// it.
+/// Operators that overwrite an `out`, or what they draw as `bernoulli_` and `rrelu_with_noise` do,
+/// do not read it.
 inline bool is_overwritten(const bridge::OperatorCall& call, std::size_t i) {
-  if (i == 0 && call.draws_random_numbers() && writes_argument(call.schema(), i)) return true;
+  if (call.draws_random_numbers() && writes_argument(call.schema(), i)) return true;
   static constexpr std::array<std::string_view, 3> overwriting = {"aten::copy_", "aten::zero_",
                                                                   "aten::fill_"};
   return call.schema().arguments()[i].is_out() ||
