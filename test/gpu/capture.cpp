@@ -183,8 +183,7 @@ TEST_CASE("capture: the text of a graph, and a device without graphs") {
   for (int i = 0; i < 4; ++i) trainer.step(rows(i));
   const std::string text = trainer.tape();
   CHECK(test::contains(text, on_cpu() ? "in an arena of" : "in two graphs of"));
-  for (const char* part :
-       {"forward", "first", "addmm(first.linear.bias, ", "backward", "seed"})
+  for (const char* part : {"forward", "first", "addmm(first.linear.bias, ", "backward", "seed"})
     CHECK(test::contains(text, part));
   const auto error = test::message_of<BadValue>(
       [] { const ikebana::detail::GraphMemory memory{c10::Device(at::kMeta)}; });
