@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_addresses = std::size_t{1} << 42;
 constexpr std::size_t fewest_addresses = std::size_t{1} << 36;
 constexpr std::size_t kept_freed = std::size_t{16} << 20;
-constexpr std::size_t pool_addresses = std::size_t{1} << 32;
+constexpr std::size_t pool_addresses = std::size_t{1} << 28;
 constexpr int freed_byte = 0xDD, new_byte = 0xCD;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + 511) / 512 * 512; }
