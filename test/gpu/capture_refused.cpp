@@ -63,6 +63,19 @@ TEST_CASE("capture: what a graph would not repeat is refused with operator, unit
       {"the random generator is set back in backward", "Leave out Checkpoint"});
 }
 
+TEST_CASE("capture: a graph of autograd that was made outside of the step is named") {
+  Plain model = made<Plain>();
+  Trainer trainer{model, Counted{}, AdamW{}, Capture<WholeStep>{}};
+  for (int i = 0; i < 3; ++i) trainer.step(rows(i));
+  at::Tensor kept = model->head(at::ones({1, 12}, at::TensorOptions(device())));
+  const std::string error = test::message_of<BadModel>([&] { trainer.step(rows(3)); });
+  CHECK((on_cpu() ? error.empty()
+                  : test::contains(error, "`head.weight` is in a graph of autograd")));
+  kept.reset();
+  for (int i = 4; i < 6; ++i) trainer.step(rows(i));
+  CHECK(trainer.template mechanism<Capture<WholeStep>>().replays() == (on_cpu() ? 2 : 1));
+}
+
 TEST_CASE("capture: a step that a graph cannot hold runs as usual under OnRefusal::Eager") {
   auto body = [](BodyImpl& self, const at::Tensor& x) {
     return self.linear(x) * self.linear(x).sum().item<float>();

@@ -9,6 +9,10 @@ namespace ikebana::detail {
 /// Returns a tensor over the memory of `t`, which it does not keep.
 at::Tensor unowned(const at::Tensor& t);
 
+/// Throws BadModel if a graph of autograd that was made before holds a master weight: its gradient
+/// would be accumulated on the stream of that graph, and not on the one that is captured.
+void check_accumulators(const Masters& masters);
+
 /// Holds for all graphs of a trainer the stream on which they are captured, a pool for the memory
 /// that a replay uses, and the gradients that outlive one.
 class GraphMemory {

@@ -47,6 +47,7 @@ class MicrobatchTape {
     begin_recording();
     allow(*recorder_);
     if (!captures()) return recorded_forward(microbatch, masters, next);
+    check_accumulators(masters);
     graph_.emplace(*graphs_);
     Batch copy = microbatch;
     for_each_tensor(copy, [&](at::Tensor& t) { t = graph_->add_given(t); });
