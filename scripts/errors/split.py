@@ -7,8 +7,8 @@ Add Allow Append Ask Build Call Change Check Choose Close Compare Compile Comput
 Correct Count Create Crop Declare Define Destroy Do Drop End Erase Evaluate Exclude Export Fork
 Free Freeze Give Hold Include Init Initialise Install Join Keep Leave Let Link Load Look Lower
 Make Mark Move Multiply Name Nest Open Order Pass pip Point Put Raise Read Record Reduce Register
-Remove Rename Repeat Reshape Restart Restore Return Run Save Send Set Show Skip Split Stack Start
-Store Sum Switch Take Train Try Turn Unset Update Use Wait Write
+Release Remove Rename Repeat Reshape Restart Restore Return Run Save Send Set Show Skip Split Stack
+Start Store Sum Switch Take Train Try Turn Unset Update Use Wait Write
 """.split()
 VERB = re.compile(rf"(?:{'|'.join(VERBS + [v.lower() for v in VERBS])})\b")
 BREAK = re.compile(r"(?<=[.;:?)\ue001])\s+(?=\S)")

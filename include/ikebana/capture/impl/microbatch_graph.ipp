@@ -24,12 +24,11 @@ inline bridge::GraphMaker& maker_for(c10::Device device) {
 IKEBANA_INLINE void check_accumulators(const Masters& masters) {
   for (std::size_t i = 0; i < masters.values.size(); ++i)
     if (torch::autograd::impl::try_get_grad_accumulator(masters.values[i]) != nullptr)
-      throw BadModel(
-          "Capture<WholeStep>: `" + masters.names[i] +
-          "` is in a graph of autograd that was made outside of the step and still "
-          "exists, such as that of an output or a loss. On an accelerator its gradient "
-          "would not be captured. Let go of that tensor, or compute it without gradients "
-          "(at::NoGradGuard).");
+      throw BadModel("Capture<WholeStep>: `" + masters.names[i] +
+                     "` is in a graph of autograd that was made outside of the step and still "
+                     "exists, such as that of an output or a loss. On an accelerator its gradient "
+                     "would not be captured. Release that tensor, or compute it without gradients "
+                     "(at::NoGradGuard).");
 }
 
 IKEBANA_INLINE GraphMemory::GraphMemory(c10::Device device)
