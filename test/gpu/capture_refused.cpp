@@ -92,6 +92,36 @@ TEST_CASE("capture: a step that a graph cannot hold runs as usual under OnRefusa
   CHECK(losses(Capture<WholeStep>{.on_refusal = OnRefusal::Eager}) == losses());
 }
 
+TEST_CASE("capture: an error of the model's within a capture is that error, and steps go on") {
+  const Deterministic deterministic;
+  auto losses = [&](int failing, auto... policies) {
+    auto calls = std::make_shared<int>(0);
+    torch::manual_seed(3);
+    BodyNet model([=](BodyImpl& self, const at::Tensor& x) {
+      const at::Tensor y = at::gelu(self.linear(x));
+      if (++*calls == failing) throw std::runtime_error("an error of the model's own");
+      return self.linear(y);
+    });
+    model->to(device());
+    Trainer trainer{model, Counted{}, AdamW{.lr = 1e-2}, policies...};
+    std::vector<double> all;
+    for (int i = 0; i < 8; ++i) {
+      std::string text;
+      try {
+        all.push_back(trainer.step(rows(i)).loss());
+      } catch (const std::exception& error) {
+        text = error.what();
+      }
+      CHECK(test::contains(text, i + 1 == failing ? "an error of the model's own" : ""));
+    }
+    return all;
+  };
+  for (const int failing : {3, 4}) {
+    CAPTURE(failing);
+    CHECK(losses(failing, Capture<WholeStep>{}) == losses(failing));
+  }
+}
+
 TEST_CASE("capture: a capture that fails half-way leaves everything as it was") {
   NOT_RUN_UNLESS(on_simulated(), "only the simulated device can be limited");
   const Deterministic deterministic;

@@ -5,6 +5,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ikebana/bridge/device_graph.hpp>
 
@@ -58,7 +59,7 @@ void Captured::undo() {
   }
   char* const memory = pool->block()->memory;
   std::memset(memory, undefined_byte, pool->most());
-  std::memcpy(memory, pool_before_.data(), pool_before_.size());
+  std::copy(pool_before_.begin(), pool_before_.end(), memory);
   pool_before_ = {};
   engine(stream).set_state(generator_before_);
 }
