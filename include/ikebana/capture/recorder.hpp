@@ -14,6 +14,13 @@ namespace ikebana::detail {
 /// Returns true if the shape of the results depends on values of the arguments.
 bool has_dynamic_shape(const bridge::OperatorCall& call);
 
+/// Facts about the results of an operator that its arguments tell.
+struct Foreseen {
+  bool dynamic_shape;  ///< their shape depends on values
+  bool always_true;    ///< the host is told what holds in every step
+  explicit Foreseen(const bridge::OperatorCall& call);
+};
+
 /// Records what is computed on this thread, and in the backward of an accelerator on its thread of
 /// autograd. Holds no tensor that a step makes: autograd takes a gradient without a copy, and adds
 /// in place, only if nothing else holds the tensor or its memory.
@@ -108,7 +115,7 @@ class Recorder : public bridge::OperatorMode,
   void note_overwritten(std::uint32_t memory, const at::Tensor& t);
   bool was_overwritten(std::uint32_t memory, const at::Tensor& t) const;
   void check_results(const bridge::OperatorCall& call, const RecordedOperator& now,
-                     bool is_dynamic);
+                     const Foreseen& foreseen);
   void note_written(const bridge::OperatorCall& call, const RecordedOperator& now);
   void note_allocations(const bridge::OperatorCall& call, RecordedOperator& now);
   std::string place_text(const std::string& op) const;

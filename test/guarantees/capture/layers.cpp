@@ -196,14 +196,45 @@ TEST_CASE("capture: views, indices, and writes in place") {
   });
 }
 
-TEST_CASE("capture: layers of LibTorch that read on the host are refused") {
+/// Makes a layer of attention; the result computes `function(layer, x)`.
+template <class Layer, class F, class... Options>
+Function attention(std::shared_ptr<nn::Module>& module, const F& function,
+                   const Options&... options) {
+  Layer made(options...);
+  module = made.ptr();
+  return [=](const Tensor& x) mutable { return function(made, x); };
+}
+
+TEST_CASE("capture: LibTorch's attention to its own input") {
+  auto of_itself = [](nn::MultiheadAttention& layer, const Tensor& x) {
+    return std::get<0>(layer(x, x, x));
+  };
+  check("MultiheadAttention", [&] {
+    std::shared_ptr<nn::Module> module;
+    Function function = attention<nn::MultiheadAttention>(
+        module, of_itself, nn::MultiheadAttentionOptions(8, 2).dropout(0.1));
+    return std::pair(module, function);
+  });
+  check("TransformerEncoderLayer", [&] {
+    std::shared_ptr<nn::Module> module;
+    Function function = attention<nn::TransformerEncoderLayer>(
+        module, [](nn::TransformerEncoderLayer& layer, const Tensor& x) { return layer(x); },
+        nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16));
+    return std::pair(module, function);
+  });
+}
+
+TEST_CASE("capture: LibTorch's attention to another input compares on the host, and is refused") {
   torch::manual_seed(3);
   Net net([] {
-    nn::MultiheadAttention made(8, 2);
-    const Function function = [=](const Tensor& x) mutable {
-      return std::get<0>(made.get()->forward(x, x, x));
-    };
-    return std::pair<std::shared_ptr<nn::Module>, Function>(made.ptr(), function);
+    std::shared_ptr<nn::Module> module;
+    Function function = attention<nn::MultiheadAttention>(
+        module,
+        [](nn::MultiheadAttention& layer, const Tensor& x) {
+          return std::get<0>(layer(x, x + 1, x));
+        },
+        nn::MultiheadAttentionOptions(8, 2));
+    return std::pair(module, function);
   });
   Trainer trainer(net, SumOfSquares{}, AdamW{}, Capture<WholeStep>{});
   const Rows batch{torch::randn({4, 8, 8}), at::zeros({4}, at::kLong)};

@@ -144,9 +144,9 @@ IKEBANA_INLINE void Recorder::record_call(bridge::OperatorCall& call) {
                        .is_wide = bridge::is_wide(call),
                        .has_gradients = at::GradMode::is_enabled()};
   if (!problems_.empty()) {  // the recording is of no use any more; the host may read other numbers
-    const bool is_dynamic = has_dynamic_shape(call);
+    const Foreseen foreseen(call);
     compute(call);
-    return check_results(call, now, is_dynamic);
+    return check_results(call, now, foreseen);
   }
   begin(now);
   for (std::size_t i = 0; i < call.arguments().size(); ++i) {
@@ -156,13 +156,13 @@ IKEBANA_INLINE void Recorder::record_call(bridge::OperatorCall& call) {
   allocations_.clear(), events_ = 0;
   const bool draws = call.draws_random_numbers();
   if (draws) check_generator();
-  const bool is_dynamic = has_dynamic_shape(call);
+  const Foreseen foreseen(call);
   {
     const FlagScope in_operator(is_in_operator_);
     compute(call);
   }
   if (draws) random_ = generator_.position_now();
-  check_results(call, now, is_dynamic);
+  check_results(call, now, foreseen);
   if (problems_.empty()) add(call, std::move(now));
 }
 

@@ -68,6 +68,18 @@ IKEBANA_INLINE bool has_dynamic_shape(const bridge::OperatorCall& call) {
   return has_masks;
 }
 
+/// Returns true for `equal` of a tensor with itself, by which LibTorch's attention finds out that
+/// it attends to its own input. It is true unless there is a NaN, and then the loss is none.
+inline bool is_equal_to_itself(const bridge::OperatorCall& call) {
+  if (call.name().name != "aten::equal") return false;
+  const at::Tensor &a = call.arguments()[0].toTensor(), &b = call.arguments()[1].toTensor();
+  return a.is_cpu() && same_storage(a, b) && a.storage_offset() == b.storage_offset() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+IKEBANA_INLINE Foreseen::Foreseen(const bridge::OperatorCall& call)
+    : dynamic_shape(has_dynamic_shape(call)), always_true(is_equal_to_itself(call)) {}
+
 IKEBANA_INLINE std::string Recorder::place_text(const std::string& op) const {
   return "`" + op + "`, in " + phase_name(phase_) +
          (unit_.empty() ? std::string() : " of `" + unit_ + "`") + ", ";
@@ -181,13 +193,14 @@ IKEBANA_INLINE bool Recorder::was_overwritten(std::uint32_t at, const at::Tensor
 }
 
 IKEBANA_INLINE void Recorder::check_results(const bridge::OperatorCall& call,
-                                            const RecordedOperator& now, bool is_dynamic) {
+                                            const RecordedOperator& now, const Foreseen& foreseen) {
   const auto place = [&] { return place_text(call.name().name); };
-  if (reads_on_host(call))
+  const bool is_known = foreseen.always_true && call.results()[0].toBool();
+  if (reads_on_host(call) && !is_known)
     add_problem(place() +
                 "gives the host a number, with which every replay would go on. Compute "
                 "with the tensor (`where`, `masked_fill`, `clamp`), or do it outside of the step.");
-  else if (is_dynamic)
+  else if (foreseen.dynamic_shape)
     add_problem(place() +
                 "makes a tensor whose shape depends on values, and a tape has one shape. "
                 "Use an operator of a fixed shape, such as `where` or `masked_fill`.");
