@@ -14,10 +14,10 @@ namespace ikebana::detail {
 /// Returns true if the shape of the results depends on values of the arguments.
 bool has_dynamic_shape(const bridge::OperatorCall& call);
 
-/// Facts about the results of an operator that its arguments tell.
+/// Facts about the results of an operator that follow from its arguments.
 struct Foreseen {
   bool dynamic_shape;  ///< their shape depends on values
-  bool always_true;    ///< the host is told what holds in every step
+  bool always_true;    ///< the host reads what holds in every step
   explicit Foreseen(const bridge::OperatorCall& call);
 };
 

@@ -69,7 +69,7 @@ IKEBANA_INLINE bool has_dynamic_shape(const bridge::OperatorCall& call) {
 }
 
 /// Returns true for `equal` of a tensor with itself, by which LibTorch's attention finds out that
-/// it attends to its own input. It is true unless there is a NaN, and then the loss is none.
+/// it attends to its own input. It is true unless there is a NaN, with which the step fails anyway.
 inline bool is_equal_to_itself(const bridge::OperatorCall& call) {
   if (call.name().name != "aten::equal") return false;
   const at::Tensor &a = call.arguments()[0].toTensor(), &b = call.arguments()[1].toTensor();
