@@ -18,6 +18,11 @@ struct LogNetImpl : NetImpl {
 };
 TORCH_MODULE(LogNet);
 
+struct SigmoidNetImpl : NetImpl {
+  at::Tensor forward(const at::Tensor& x) { return NetImpl::forward(x).sigmoid(); }
+};
+TORCH_MODULE(SigmoidNet);
+
 struct Pairs {
   at::Tensor input1, input2, target;
 };
@@ -56,6 +61,7 @@ TEST_CASE("capture: objectives of numbers") {
   check("SmoothL1Loss", SmoothL1Loss{}, of_numbers);
   check("HuberLoss", HuberLoss{}, of_numbers);
   auto of_shares = [](int) { return with(shares()); };
+  check<SigmoidNet>("BCELoss", BCELoss{}, of_shares);
   check("BCEWithLogitsLoss", BCEWithLogitsLoss{}, of_shares);
   check("PoissonNLLLoss", PoissonNLLLoss{}, of_shares);
   check<LogNet>("KLDivLoss", KLDivLoss{}, of_shares);
