@@ -9,7 +9,9 @@ IKEBANA_INLINE bool same_storage(const at::Tensor& a, const at::Tensor& b) {
 }
 
 IKEBANA_INLINE std::string name_of(const c10::OperatorHandle& op) {
-  return c10::toString(op.operator_name());
+  // A stream, as in c10::toString, would cut the name short if an allocation fails.
+  const c10::OperatorName& of = op.operator_name();
+  return of.overload_name.empty() ? of.name : of.name + "." + of.overload_name;
 }
 
 IKEBANA_INLINE bool is_plain(const at::Tensor& t) {
