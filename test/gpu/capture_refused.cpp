@@ -119,6 +119,8 @@ TEST_CASE("capture: an error of the model's within a capture is that error, and 
   for (const int failing : {3, 4}) {
     CAPTURE(failing);
     CHECK(losses(failing, Capture<WholeStep>{}) == losses(failing));
+    const Precision<BF16Weights> kept;
+    CHECK(losses(failing, kept, Capture<WholeStep>{}) == losses(failing, kept));
   }
 }
 

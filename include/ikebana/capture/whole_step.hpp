@@ -58,7 +58,11 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       ++steps_;
       return report;
     } catch (const Error& error) {
+      forget_nodes(core);
       if (!can_run_eagerly(error) || core.step.attempts != attempts) throw;
+    } catch (...) {
+      forget_nodes(core);
+      throw;
     }
     Report report = [&] {  // the step was undone, and is made again
       const detail::FlagScope off(is_off_);
@@ -89,7 +93,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     // Casts of weights are operators of a step's first microbatch, and are recorded as such.
     if (place != detail::MicrobatchPlace::Further) core.parameters.mark_stale();
     is_recording_ = true;
-    if (!core.device.is_cpu()) forget_nodes(core);
+    forget_nodes(core);
     Loss loss = recording([&] {
       return present_->record_forward(
           microbatch, masters, [&](detail::Recorder& r) { allow_all(r, core); }, next);
@@ -107,7 +111,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     }
     if (present_->is_ready()) return present_->replay_backward(core.step.roots, masters);
     recording([&] { present_->record_backward(core.step.roots, masters, next); });
-    if (!core.device.is_cpu()) forget_nodes(core);
+    forget_nodes(core);
     check_recording();
     present_->end_recording(buffers_);
     is_recording_ = false, ++recordings_;
@@ -173,9 +177,12 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     modes_ = detail::TorchModes::now(core.device.type()), hash_ = hash_of_values(core);
     is_known_ = true;
   }
+  /// On an accelerator, before and after a capture: a node of autograd belongs to the stream on
+  /// which it was made.
   template <class Core>
   static void forget_nodes(Core& core) noexcept {
-    if constexpr (requires { core.parameters.forget_nodes(); }) core.parameters.forget_nodes();
+    if constexpr (requires { core.parameters.forget_nodes(); })
+      if (!core.device.is_cpu()) core.parameters.forget_nodes();
   }
   /// Returns a hash of the values of policies that forward and backward depend on.
   template <class Core>
