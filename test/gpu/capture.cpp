@@ -137,6 +137,27 @@ TEST_CASE("capture: batches that share memory, or repeat it") {
   CHECK(losses(Capture<WholeStep>{}) == losses());
 }
 
+/// The terms of a loss and its outputs are one tensor.
+struct OneTensor {
+  template <class Run>
+  Loss operator()(Run& run, Plain& model, const Rows& batch) const {
+    const at::Tensor sum = model->forward(run, batch.input).square().sum();
+    return {.sum = sum, .count = 8, .outputs = sum, .terms = {{"half", sum, 8, 0.5}}};
+  }
+};
+
+TEST_CASE("capture: a loss whose terms and outputs are one tensor") {
+  const Deterministic deterministic;
+  Trainer eager{made<Plain>(), OneTensor{}, AdamW{.lr = 1e-2}};
+  Trainer captured{made<Plain>(), OneTensor{}, AdamW{.lr = 1e-2}, Capture<WholeStep>{}};
+  for (int i = 0; i < 8; ++i) {
+    CAPTURE(i);
+    const Outcome expected = stepped(eager, rows(i), i);
+    REQUIRE(difference(stepped(captured, rows(i), i), expected) == "");
+  }
+  CHECK(captured.template mechanism<Capture<WholeStep>>().replays() == 4);
+}
+
 /// A function of a user's own.
 struct Cube : torch::autograd::Function<Cube> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {

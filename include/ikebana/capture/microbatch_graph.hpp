@@ -24,12 +24,9 @@ class GraphMemory {
   bridge::GraphMaker& maker() const { return *maker_; }
   const c10::Stream& stream() const { return stream_; }
   c10::MempoolId_t pool() const { return pool_; }
-  /// Moves the gradients of all master weights to memory that stays, and which all graphs know.
+  /// Moves the gradients of all master weights to memory that stays, the same for all graphs. It is
+  /// never replaced, since graphs write there.
   void hold_gradients(const Masters& masters);
-  /// Sets the gradient of a master weight to that memory.
-  void show_gradient(const Masters& masters, std::size_t i) {
-    masters.values[i].mutable_grad() = gradients_.at(i);
-  }
   void forget_gradients() { gradients_.clear(); }
 
  private:
@@ -37,7 +34,7 @@ class GraphMemory {
   bridge::GraphMaker* maker_;
   c10::Stream stream_;
   c10::MempoolId_t pool_;
-  Tensors gradients_;  // by master weight
+  Tensors gradients_;  // by master weight, in whose dtype and layout autograd makes them
 };
 
 /// Two graphs, of forward and of backward, and the tensors that a replay is given.

@@ -27,7 +27,7 @@ class MicrobatchTape {
       : form_(std::move(form)), place_(place), graphs_(graphs) {}
 
   const BatchForm& form() const { return form_; }
-  bool is_ready() const { return is_ready_; }
+  bool is_ready() const { return tape_ != nullptr || captured_; }
   /// Why steps of this form are refused: two recordings differed. Empty if they did not.
   const std::string& refusal() const { return refusal_; }
   /// Notes why the present recording is of no use.
@@ -63,7 +63,7 @@ class MicrobatchTape {
     if (!graph_) return recorded_backward(masters, next);
     graph_->capture(Phase::Backward, [&] {
       recorded_backward(masters, next);
-      if (place_ != MicrobatchPlace::Only) graphs_->hold_gradients(masters);
+      hold_gradients(masters);
     });
   }
   /// The recorder while a microbatch is recorded, or null.
@@ -72,7 +72,7 @@ class MicrobatchTape {
   void end_recording(const std::vector<at::Tensor>& buffers);
   void abort() noexcept {
     recorder_.reset(), fresh_.clear();
-    if (!is_ready_) graph_.reset();
+    if (!is_ready()) graph_.reset();
   }
 
   /// Replays the forward on a microbatch of this form, and returns its loss.
@@ -133,11 +133,14 @@ class MicrobatchTape {
   void give(const RecordedTensor& to, const at::Tensor& t);
   void begin_gradients(const Masters& masters);
   void bind_gradients(const Masters& masters);
-  void add_term(const std::string& name, at::Tensor& sum, Count& count, double scale);
-  void own_numbers(Term& term, at::Tensor& sum, Count& count);
+  void add_term(const std::string& name, const at::Tensor& sum, const Count& count, double scale);
+  /// Gives a recorded loss numbers of its own.
+  void own_numbers(Loss& loss);
   /// Notes a difference to the former recording.
   void compare_terms(const std::vector<Term>& before);
   Loss replayed_forward();
+  /// Moves gradients that outlive the microbatch to memory that stays.
+  void hold_gradients(const Masters& masters);
   void replay_graph(const Roots& roots, const Masters& masters);
   at::Tensor sum_of(const Term& term);
   Count count_of(const Term& term);
@@ -148,7 +151,6 @@ class MicrobatchTape {
   BatchForm form_;
   MicrobatchPlace place_;
   GraphMemory* graphs_;
-  bool is_ready_ = false;
   std::string refusal_;
   std::optional<Recording> first_;
   std::optional<Recorder> recorder_;

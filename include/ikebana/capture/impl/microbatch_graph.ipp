@@ -44,8 +44,7 @@ IKEBANA_INLINE void GraphMemory::hold_gradients(const Masters& masters) {
     at::Tensor& gradient = masters.values[i].mutable_grad();
     at::Tensor& held = gradients_[i];
     if (!gradient.defined() || gradient.is_same(held)) continue;
-    if (!held.defined() || held.strides() != gradient.strides() ||
-        held.scalar_type() != gradient.scalar_type())
+    if (!held.defined())
       held = at::empty_strided(gradient.sizes(), gradient.strides(), gradient.options());
     to.push_back(held), from.push_back(gradient);
     gradient = held;

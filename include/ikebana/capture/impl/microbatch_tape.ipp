@@ -53,19 +53,8 @@ IKEBANA_INLINE void MicrobatchTape::bind_gradients(const Masters& masters) {
     if (gradients_[i].before.defined()) give(gradients_[i].before, masters.values[i].grad());
 }
 
-IKEBANA_INLINE void MicrobatchTape::own_numbers(Term& term, at::Tensor& sum, Count& count) {
-  if (graphs_ == nullptr && count.on_device()) count = Count(number_on_host(count.on_its_device()));
-  if (!graph_) return;
-  // It stays the root of the backward that is captured next, and only its memory changes: a clone
-  // would be an operator on another stream.
-  term.graphs_sum = unowned(sum), sum.set_data(term.graphs_sum.clone());
-  if (!count.on_device()) return;
-  const at::Tensor number = count.on_its_device();
-  term.graphs_count = unowned(number), count = Count(number.clone());
-}
-
-IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, at::Tensor& sum, Count& count,
-                                             double scale) {
+IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::Tensor& sum,
+                                             const Count& count, double scale) {
   const std::string loss = "the loss: " + term_text(name);
   Term term{.name = name,
             .sum = recorder_->kept(sum, loss + "sum"),
@@ -73,23 +62,47 @@ IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, at::Tensor
             .number = {},
             .scale = scale,
             .requires_grad = sum.requires_grad()};
-  if (count.on_device()) term.count = recorder_->kept(count.on_its_device(), loss + "count");
-  else if (count.is_given()) term.number = count.value();
-  own_numbers(term, sum, count);
+  if (graph_) term.graphs_sum = unowned(sum);
+  if (count.on_device()) {
+    const at::Tensor number = count.on_its_device();
+    term.count = recorder_->kept(number, loss + "count");
+    if (graph_) term.graphs_count = unowned(number);
+  } else if (count.is_given()) {
+    term.number = count.value();
+  }
   terms_.push_back(std::move(term));
+}
+
+IKEBANA_INLINE void MicrobatchTape::own_numbers(Loss& loss) {
+  std::size_t i = 0;
+  auto own = [&](at::Tensor& sum, Count& count) {
+    const Term& term = terms_[i++];
+    if (graphs_ == nullptr && count.on_device())
+      count = Count(number_on_host(count.on_its_device()));
+    if (!graph_) return;
+    // The sum stays the root of the backward that is captured next, and only its memory changes: a
+    // clone would be an operator on another stream.
+    sum.set_data(term.graphs_sum.clone());
+    if (count.on_device()) count = Count(term.graphs_count.clone());
+  };
+  if (has_unnamed_term_) own(loss.sum, loss.count);
+  for (ikebana::Term& term : loss.terms) own(term.sum, term.count);
+  if (graphs_outputs_.defined()) loss.outputs = graphs_outputs_.clone();
 }
 
 IKEBANA_INLINE void MicrobatchTape::end_forward(Loss& loss) {
   if (graph_) graph_->replay(Phase::Forward);
   has_unnamed_term_ = loss.sum.defined();
   if (has_unnamed_term_) add_term({}, loss.sum, loss.count, 1);
-  for (ikebana::Term& term : loss.terms) add_term(term.name, term.sum, term.count, term.scale);
-  outputs_ = {};
+  for (const ikebana::Term& term : loss.terms)
+    add_term(term.name, term.sum, term.count, term.scale);
+  outputs_ = {}, graphs_outputs_.reset();
   if (loss.outputs.defined()) {
     outputs_ = recorder_->kept(loss.outputs, "Loss::outputs");
-    if (graph_) graphs_outputs_ = unowned(loss.outputs), loss.outputs = graphs_outputs_.clone();
+    if (graph_) graphs_outputs_ = unowned(loss.outputs);
   }
   if (first_ && recorder_->problems().empty()) compare_terms(terms_before_);
+  own_numbers(loss);
 }
 
 IKEBANA_INLINE void MicrobatchTape::compare_terms(const std::vector<Term>& before) {
@@ -161,11 +174,12 @@ IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>&
     terms_before_ = terms_, outputs_before_ = outputs_, before_ = gradients_;
     return;
   }
-  first_.reset(), is_ready_ = true;
   if (graph_) {
     find_live_operators(recording);
-    written_ = written_of(recording, buffers), captured_ = std::move(recording);
-    return graph_->replay(Phase::Backward);
+    written_ = written_of(recording, buffers);
+    graph_->replay(Phase::Backward);
+    captured_ = std::move(recording);
+    return first_.reset();
   }
   auto give_away = [&](const RecordedTensor& t) {
     if (t.defined() && recording.memory[t.memory].use == MemoryUse::Made)
@@ -174,8 +188,10 @@ IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>&
   give_away(outputs_);
   if (place_ == MicrobatchPlace::First)
     for (const Gradient& gradient : gradients_) give_away(gradient.after);
-  tape_ = std::make_unique<OperatorTape>(std::move(recording));
-  written_ = written_of(tape_->recording(), buffers);
+  auto tape = std::make_unique<OperatorTape>(std::move(recording));
+  written_ = written_of(tape->recording(), buffers);
+  tape_ = std::move(tape);
+  first_.reset();
 }
 
 IKEBANA_INLINE void MicrobatchTape::allocate_fresh() {
@@ -230,14 +246,18 @@ IKEBANA_INLINE Loss MicrobatchTape::replayed_forward() {
   return loss;
 }
 
+IKEBANA_INLINE void MicrobatchTape::hold_gradients(const Masters& masters) {
+  if (place_ == MicrobatchPlace::Only) return;
+  graphs_->hold_gradients(masters);
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    gradients_[i].tensor = masters.values[i].grad();
+}
+
 IKEBANA_INLINE void MicrobatchTape::replay_graph(const Roots& roots, const Masters& masters) {
   for (std::size_t i = 0; i < seeds_.size(); ++i) graph_->give(batch_.size() + i, roots.seeds[i]);
   graph_->replay(Phase::Backward);
-  for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    if (!gradients_[i].after.defined()) continue;
-    if (place_ == MicrobatchPlace::Only) masters.values[i].mutable_grad() = gradients_[i].tensor;
-    else graphs_->show_gradient(masters, i);
-  }
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (gradients_[i].after.defined()) masters.values[i].mutable_grad() = gradients_[i].tensor;
 }
 
 IKEBANA_INLINE void MicrobatchTape::replay_backward(const Roots& roots, const Masters& masters) {
