@@ -1,5 +1,5 @@
-// Steps of small and large models under Capture<WholeStep> beside the same steps without it, in
-// turn. The losses of both must be equal to the bit.
+// Steps of small and large models under Capture beside the same steps without it, in turn. The
+// losses of both must be equal to the bit.
 #include <time.h>
 #include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/capture.hpp>
@@ -103,8 +103,22 @@ bool equal_steps(Eager& eager, Captured& captured, const std::vector<Batch>& bat
   return equal;
 }
 
+/// Returns the operators of the tapes that a step replays, and the MiB of their arena.
+std::pair<std::size_t, double> size_of(const Mechanism<Capture<WholeStep>>& capture) {
+  return {capture.tapes().all()[0]->tape()->size(),
+          static_cast<double>(capture.arena_bytes()) / 1048576};
+}
+std::pair<std::size_t, double> size_of(const Mechanism<Capture<EachUnit>>& capture) {
+  std::size_t operators = 0, bytes = 0;
+  for (const auto& unit : capture.units())
+    for (const auto& tape : unit.tapes)
+      if (tape->is_ready())
+        operators += tape->tape()->size(), bytes = std::max(bytes, tape->tape()->arena_bytes());
+  return {operators, static_cast<double>(bytes) / 1048576};
+}
+
 /// Prints a row: both trainers begin with the same weights and random numbers.
-template <class Eager, class Captured, class Batch, class Make>
+template <class What = WholeStep, class Eager, class Captured, class Batch, class Make>
 void row(const std::string& name, double bar, Size size, const std::vector<Batch>& batches,
          const Make& make) {
   if (name.find(chosen) == std::string::npos) return;
@@ -119,11 +133,10 @@ void row(const std::string& name, double bar, Size size, const std::vector<Batch
     ratios.push_back(times[0].back() / times[1].back());
   }
   equal = equal_steps(eager, captured, batches, 3) && equal;
-  const auto& capture = captured.template mechanism<Capture<WholeStep>>();
+  const auto [operators, arena] = size_of(captured.template mechanism<Capture<What>>());
   std::printf("| %s | %.4g | %.4g | **%.3f** | %.2f | %.3f | %s | %zu | %.3g |\n", name.c_str(),
               bench::median(times[0]) * 1e6, bench::median(times[1]) * 1e6, bench::median(ratios),
-              bar, peak, equal ? "equal" : "DIFFER", capture.tapes().all()[0]->tape()->size(),
-              static_cast<double>(capture.arena_bytes()) / 1048576);
+              bar, peak, equal ? "equal" : "DIFFER", operators, arena);
   std::fflush(stdout);
 }
 
@@ -144,18 +157,18 @@ std::vector<Tokens> token_rows(std::int64_t rows, std::vector<std::int64_t> leng
   return all;
 }
 
-template <class... Policies>
+template <class What = WholeStep, class... Policies>
 void mlp(const std::string& name, double bar, std::int64_t width, std::int64_t rows, Size size) {
   using E = Trainer<MLP, CrossEntropyLoss, AdamW, ClipGradNorm, Policies...>;
-  using C = Trainer<MLP, CrossEntropyLoss, AdamW, ClipGradNorm, Policies..., Capture<WholeStep>>;
-  row<E, C>(name, bar, size, class_rows(rows, width), [=] { return MLP(width); });
+  using C = Trainer<MLP, CrossEntropyLoss, AdamW, ClipGradNorm, Policies..., Capture<What>>;
+  row<What, E, C>(name, bar, size, class_rows(rows, width), [=] { return MLP(width); });
 }
-template <class... Policies>
+template <class What = WholeStep, class... Policies>
 void gpt(const std::string& name, double bar, GPTConfig config, const std::vector<Tokens>& batches,
          Size size) {
   using E = Trainer<GPT, AdamW, ClipGradNorm, Policies...>;
-  using C = Trainer<GPT, AdamW, ClipGradNorm, Policies..., Capture<WholeStep>>;
-  row<E, C>(name, bar, size, batches, [=] { return GPT(config); });
+  using C = Trainer<GPT, AdamW, ClipGradNorm, Policies..., Capture<What>>;
+  row<What, E, C>(name, bar, size, batches, [=] { return GPT(config); });
 }
 
 void ppo() {
@@ -164,12 +177,12 @@ void ppo() {
   for (int i = 0; i < 4; ++i)
     all.push_back({torch::randn({512, 4}), torch::randint(2, {512}, at::kLong), -torch::rand({512}),
                    torch::randn({512}), torch::randn({512})});
-  row<Trainer<ActorCritic, AdamW, ClipGradNorm>,
+  row<WholeStep, Trainer<ActorCritic, AdamW, ClipGradNorm>,
       Trainer<ActorCritic, AdamW, ClipGradNorm, Capture<WholeStep>>>("PPO step", 1.2, {41, 20}, all,
                                                                      [] { return ActorCritic(); });
 }
 void lstm() {
-  row<Trainer<LSTMLanguageModel, AdamW, ClipGradNorm>,
+  row<WholeStep, Trainer<LSTMLanguageModel, AdamW, ClipGradNorm>,
       Trainer<LSTMLanguageModel, AdamW, ClipGradNorm, Capture<WholeStep>>>(
       "LSTM 2x128", 1.0, {15, 2}, token_rows(16, {32, 32}),
       [] { return LSTMLanguageModel(LSTMConfig{.width = 128}); });
@@ -180,7 +193,7 @@ void resnet() {
   for (int i = 0; i < 2; ++i)
     images.push_back({torch::randn({32, 3, 32, 32}), torch::randint(10, {32}, at::kLong)});
   using bench::FusedResNet;
-  row<Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>>,
+  row<WholeStep, Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>>,
       Trainer<FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>, Capture<WholeStep>>>(
       "ResNet-18 of width 16", 0.99, {15, 1}, images, [] { return FusedResNet(16, 10); });
 }
@@ -196,16 +209,24 @@ int main(int argc, char** argv) {
       "| | without us | captured us | ratio | bar | peak | losses | operators | arena MiB |\n"
       "|---|---|---|---|---|---|---|---|---|\n");
   mlp<>("MLP 3x16", 1.5, 16, 32, {41, 100});
-  mlp<Precision<BF16>>("MLP 3x16 BF16", 1.4, 16, 32, {41, 50});
+  mlp<WholeStep, Precision<BF16>>("MLP 3x16 BF16", 1.4, 16, 32, {41, 50});
   mlp<>("MLP 3x256", 1.05, 256, 256, {41, 10});
-  mlp<Precision<BF16>>("MLP 3x256 BF16", 0.99, 256, 256, {41, 10});
-  mlp<Accumulate<4>>("MLP 3x16, Accumulate<4>", 0.99, 16, 32, {41, 20});
+  mlp<WholeStep, Precision<BF16>>("MLP 3x256 BF16", 0.99, 256, 256, {41, 10});
+  mlp<WholeStep, Accumulate<4>>("MLP 3x16, Accumulate<4>", 0.99, 16, 32, {41, 20});
   const GPTConfig large{.layers = 6, .width = 384, .heads = 6, .context = 256};
   gpt<>("GPT 4x128", 1.03, {}, token_rows(12, {64, 64, 64, 64}), {15, 4});
-  gpt<Precision<BF16>>("GPT 4x128 BF16", 0.99, {}, token_rows(12, {64, 64, 64, 64}), {15, 4});
-  gpt<Checkpoint<Full>>("GPT 4x128, Checkpoint<Full>", 0.99, {}, token_rows(12, {64, 64}), {15, 4});
+  gpt<WholeStep, Precision<BF16>>("GPT 4x128 BF16", 0.99, {}, token_rows(12, {64, 64, 64, 64}),
+                                  {15, 4});
+  gpt<WholeStep, Checkpoint<Full>>("GPT 4x128, Checkpoint<Full>", 0.99, {},
+                                   token_rows(12, {64, 64}), {15, 4});
   gpt<>("GPT 4x128, 8 lengths", 1.0, {}, token_rows(12, {64, 8, 32, 16, 48, 24, 56, 40}), {15, 8});
   gpt<>("GPT 6x384", 0.99, large, token_rows(8, {256, 256}), {7, 1});
-  gpt<Precision<BF16>>("GPT 6x384 BF16", 0.99, large, token_rows(8, {256, 256}), {9, 1});
+  gpt<WholeStep, Precision<BF16>>("GPT 6x384 BF16", 0.99, large, token_rows(8, {256, 256}), {9, 1});
   ppo(), lstm(), resnet();
+  mlp<EachUnit>("MLP 3x16, EachUnit", 1.0, 16, 32, {41, 100});
+  gpt<EachUnit>("GPT 4x128, EachUnit", 1.0, {}, token_rows(12, {64, 64, 64, 64}), {15, 4});
+  gpt<EachUnit, Precision<BF16>>("GPT 4x128 BF16, EachUnit", 1.0, {},
+                                 token_rows(12, {64, 64, 64, 64}), {15, 4});
+  gpt<EachUnit, Checkpoint<Full>>("GPT 4x128, Checkpoint<Full>, EachUnit", 1.0, {},
+                                  token_rows(12, {64, 64}), {15, 4});
 }

@@ -25,6 +25,12 @@ CURES = {
     "Capture<WholeStep>: steps run as without it":
         "Its lines are those of the `BadModel`: see docs/capture.md, or leave `Capture<WholeStep>` "
         "out.",
+    "Capture<EachUnit>: unit `":
+        "Each line names what the unit does, and what to write instead: see the list below and "
+        "docs/capture.md.",
+    "Capture<EachUnit>: a unit runs as without it":
+        "Its lines are those of the `BadModel`: see docs/capture.md, or leave `Capture<EachUnit>` "
+        "out.",
     # Data
     "a new loop tries it again, and seek(":
         "Correct the dataset for that sample, or skip the batch by `seek`.",

@@ -61,11 +61,14 @@ def given(tree, header, name, parameter):
 
 
 def of_recordings(tree):
-    """Yields (title, texts) of what the list of `Capture<WholeStep>` may contain."""
-    yield "Why a step cannot be recorded", [
+    """Yields (title, texts) of what the list of `Capture` may contain."""
+    yield "Why a step or a unit cannot be recorded", [
         *given(tree, "capture/recorder.hpp", "add_problem", "sentence"),
         *(text.lstrip() for text in given(tree, "capture/whole_step.hpp", "refuse", "problems")
-          if has_literal(text))]
+          if has_literal(text)),
+        *(text.lstrip() for text in given(tree, "capture/unit_tape.hpp", "refuse", "problems")
+          if has_literal(text)),
+        *returned(tree, "capture/unit_recording.hpp", "difference")]
     yield "How an operator may differ between two recordings", [
         text.replace(varies("of"), "its " + varies("argument or result"))
         for text in returned(tree, "capture/recording.hpp", "difference")

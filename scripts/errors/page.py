@@ -42,7 +42,7 @@ GROUPS = (
      "a step takes, and with the policies that would save most ([memory.md](memory.md))."),
     ("RankFailed", ("RankFailed",),
      "Another rank threw, or takes no part any more; the text has its rank and its error."),
-    ("StepFailed", ("StepFailed",),
+    ("StepFailed", ("StepFailed", "OtherSeeds"),
      "LibTorch or the model threw during a step; the text contains theirs, where it was, and what "
      "to do."),
     ("Tensors without values", ("values",),

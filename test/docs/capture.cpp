@@ -51,4 +51,40 @@ TEST_CASE("docs/capture.md: a count that only the data knows is a tensor") {
   CHECK(trainer.mechanism<Capture<WholeStep>>().replays() == 2);
 }
 
+struct ResidualBlockImpl : nn::Module {
+  nn::Linear linear = register_module("linear", nn::Linear(16, 16));
+  at::Tensor forward(const at::Tensor& x) { return x + at::gelu(linear(x)); }
+};
+TORCH_MODULE(ResidualBlock);
+struct ResidualNetImpl : nn::Module {
+  using units = Units<ResidualBlock>;
+  nn::Linear stem = register_module("stem", nn::Linear(4, 16));
+  nn::Linear head = register_module("head", nn::Linear(16, 3));
+  std::vector<ResidualBlock> blocks;
+  ResidualNetImpl() {
+    for (int i = 0; i < 4; ++i)
+      blocks.push_back(register_module("block" + std::to_string(i), ResidualBlock()));
+  }
+};
+TORCH_MODULE(ResidualNet);
+
+TEST_CASE("docs/capture.md: units are replayed, and the host decides which") {
+  torch::manual_seed(0);
+  ResidualNet model;
+  auto objective = [](auto& run, ResidualNet& net, const Rows& batch) {
+    at::Tensor x = net->stem(batch.input);
+    for (auto& block : net->blocks)
+      if (at::rand({}).item<double>() > 0.2) x = run(block, x);  // layers are dropped at random
+    at::Tensor logits = net->head(x);
+    return Loss{at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum),
+                batch.input.size(0)};
+  };
+  Trainer trainer{model, objective, AdamW{.lr = 1e-3}, Capture<EachUnit>{}};
+  for (const auto& batch : classes(20)) trainer.step(batch);
+  const auto& capture = trainer.mechanism<Capture<EachUnit>>();
+  CHECK(capture.recordings() == 8);
+  CHECK(capture.replays() > 30);
+  CHECK(capture.usual_calls() == 0);
+}
+
 }  // namespace test::capture_page

@@ -1,6 +1,6 @@
 // `ExchangesInBackward<Capture<WholeStep>, Shard<DDP>>`
 // `Capture<WholeStep> replays a backward, and Shard<DDP> exchanges gradients or parameters within`
-// `no other code of a backward, such as the exchanges of ranks` `Leave out one of the two`
+// `no other code of a backward, such as the exchanges of ranks` `Write Capture<EachUnit>`
 #include "net.hpp"
 #ifdef COUNTERPART
 #include <ikebana/capture.hpp>

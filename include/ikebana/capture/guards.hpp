@@ -42,7 +42,8 @@ class ModuleSizes {
 /// as the probability of a dropout.
 class ModelGuard {
  public:
-  void take(const torch::nn::Module& model, const ModuleSizes& sizes);
+  /// If parameters `move`, a storage may have its bytes at several addresses.
+  void take(const torch::nn::Module& model, const ModuleSizes& sizes, bool move = false);
   /// Returns false if something has changed. Allocates nothing.
   bool is_unchanged() const noexcept;
   /// Returns the name of the first module whose bytes have changed; empty if none has.
@@ -58,7 +59,7 @@ class ModelGuard {
   struct Registered {
     at::Tensor tensor;
     const c10::StorageImpl* storage;
-    const void* data;
+    const void* data;  // null if it may be anywhere
     bool requires_grad;
     std::size_t hooks;
   };
@@ -87,22 +88,32 @@ struct TorchModes {
 };
 
 /// The form of a microbatch: shapes, dtypes and layouts of its tensors, its other values, and which
-/// gradients there are before it. Microbatches of one form differ in the values of tensors.
+/// gradients there are before it. Microbatches of one form differ in the values of tensors. The
+/// arguments and results of a unit have a form as well.
 class BatchForm {
  public:
   template <class Batch, class Place>
   void take(const Batch& microbatch, Place place, const Masters& masters) {
-    words_.clear(), storages_.clear();
-    words_.push_back(static_cast<std::int64_t>(place));
-    for_each_tensor(microbatch, [&](const at::Tensor& t) { add_tensor(t); });
-    OtherValues others{words_};
-    add_value(others, microbatch, 0);
-    add_bytes(microbatch);
+    take_values(static_cast<std::int64_t>(place), microbatch);
     add_gradients(masters);
+  }
+  /// Takes the form of some values. `key` tells apart what must differ.
+  template <class... Values>
+  void take_values(std::int64_t key, const Values&... values) {
+    words_.clear(), storages_.clear();
+    words_.push_back(key);
+    (add(values), ...);
   }
   friend bool operator==(const BatchForm& a, const BatchForm& b) { return a.words_ == b.words_; }
 
  private:
+  template <class Value>
+  void add(const Value& value) {
+    for_each_tensor(value, [&](const at::Tensor& t) { add_tensor(t); });
+    OtherValues others{words_};
+    add_value(others, value, 0);
+    add_bytes(value);
+  }
   /// Takes the values of a batch that are no tensors.
   struct OtherValues {
     std::vector<std::int64_t>& words;

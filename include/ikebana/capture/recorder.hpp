@@ -60,6 +60,10 @@ class Recorder : public bridge::OperatorMode,
   /// Sets the unit that runs, and returns the former one.
   std::string enter_unit(std::string unit) { return std::exchange(unit_, std::move(unit)); }
 
+  /// Returns true if the recording has the memory of a tensor.
+  bool knows(const at::Tensor& t) const {
+    return t.has_storage() && index_.count(t.storage().unsafeGetStorageImpl()) != 0;
+  }
   /// Returns why a replay would not be what the step is, one line each; empty if it would be.
   const std::string& problems() const { return problems_; }
   void add_problem(const std::string& sentence);
@@ -67,6 +71,7 @@ class Recorder : public bridge::OperatorMode,
   /// is for the problem that no operator wrote it.
   RecordedTensor kept(const at::Tensor& t, const std::string& name = "a tensor");
   Recording& recording() { return recording_; }
+  const Recording& recording() const { return recording_; }
 
   void call(bridge::OperatorCall& call) override;
   std::uint64_t captured(const at::Generator& generator) override;
@@ -97,6 +102,7 @@ class Recorder : public bridge::OperatorMode,
   std::uint32_t memory_of(const at::Tensor& t);
   std::int64_t first_element(const at::Tensor& t);
   std::uint64_t identity_of(std::uint32_t memory);
+  /// Does not compare with the former phase: other code may have run in between.
   void begin_phase(Phase phase);
   /// Finds memory and generators that the host changed.
   void end_phase();
@@ -138,6 +144,23 @@ class Recorder : public bridge::OperatorMode,
   std::optional<bridge::GeneratorPosition> random_;
   std::thread::id thread_ = std::this_thread::get_id();
   std::mutex mutex_;
+};
+
+/// RAII: the recorder knows the unit that runs. It may be null.
+class UnitName {
+ public:
+  UnitName(Recorder* recorder, const std::string& name) : recorder_(recorder) {
+    if (recorder_ != nullptr) former_ = recorder_->enter_unit(name);
+  }
+  ~UnitName() {
+    if (recorder_ != nullptr) recorder_->enter_unit(std::move(former_));
+  }
+  UnitName(const UnitName&) = delete;
+  UnitName& operator=(const UnitName&) = delete;
+
+ private:
+  Recorder* recorder_;
+  std::string former_;
 };
 
 }  // namespace ikebana::detail

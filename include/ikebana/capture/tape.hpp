@@ -12,13 +12,27 @@ namespace ikebana::detail {
 /// only by operators that allocate otherwise than when they were recorded.
 class OperatorTape : public bridge::AllocationPlanV1 {
  public:
+  /// Where forward keeps what backward needs of it.
+  enum class Saved {
+    InArena,  ///< with all the rest: backward is replayed before the next forward
+    Apart     ///< in a block for each replay: several forwards may come before their backwards
+  };
+  /// The states of generators to which they are set back, such as before a recompute.
+  using RandomStates = std::vector<std::optional<bridge::GeneratorState>>;
+
   /// Removes operators on whose results nothing depends that outlives the step.
-  explicit OperatorTape(Recording recording);
+  explicit OperatorTape(Recording recording, Saved saved = Saved::InArena);
   ~OperatorTape() override;
 
-  /// Uses this arena from now on, which must have `arena_bytes()` at least.
-  void use(const Arena& arena);
+  /// Uses an arena of `arena_bytes()` from now on.
+  void use(void* arena);
   std::size_t arena_bytes() const { return plan_.bytes; }
+  /// Uses a block of `saved_bytes()` for what forward keeps apart for backward.
+  void use_saved(void* block);
+  std::size_t saved_bytes() const { return saved_plan_.bytes; }
+  /// Exchanges the states of generators, which forward keeps for backward as well.
+  void swap_random_states(RandomStates& states) noexcept { random_states_.swap(states); }
+  std::size_t random_state_count() const { return recording_.random_states + 1; }
   /// Memory that a replay is given, or gives away, begins at `data`.
   void bind(std::uint32_t memory, void* data);
   /// Calls `f(memory, bytes)` for the memory that each replay gives away.
@@ -65,7 +79,7 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   };
 
   void find_out_variants();
-  void place_memory();
+  void place_memory(Saved saved);
   void make_calls();
   void make_call(std::size_t index);
   static at::Tensor made(const RecordedTensor& t, const c10::Storage& storage);
@@ -79,14 +93,14 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   void move_generator(const RecordedOperator& random);
 
   Recording recording_;
-  ArenaPlan plan_;
+  ArenaPlan plan_, saved_plan_;
   std::vector<c10::Storage> storages_;
   std::vector<Call> calls_;
   std::size_t backward_ = 0;  // the first call of the backward
   std::vector<std::uint32_t> given_away_;
-  std::vector<std::optional<bridge::GeneratorState>> random_states_;
+  RandomStates random_states_;
   torch::jit::Stack stack_;
-  const char* arena_ = nullptr;
+  const void *arena_ = nullptr, *saved_ = nullptr;
   const Call* present_ = nullptr;  // the operator whose allocations are served
   std::uint32_t events_ = 0;       // its allocations and releases so far
   bool is_as_recorded_ = true;     // they came in the order in which they were recorded

@@ -2,17 +2,12 @@
 // Defines Capture<WholeStep>: the operators of a step are recorded, and called again in the steps
 // that follow, without autograd.
 #include <ikebana/capture/microbatch_tape.hpp>
+#include <ikebana/capture/on_refusal.hpp>
+#include <ikebana/capture/step_guard.hpp>
 #include <ikebana/core/core.hpp>
 #include <ikebana/detail/flag_scope.hpp>
-#include <ikebana/hooks/numbers.hpp>
 
 namespace ikebana {
-
-/// The answer of a trainer to a step that cannot be recorded.
-enum class OnRefusal {
-  Throw,  ///< throws, and says what cannot be recorded, where, and what to write instead
-  Eager   ///< runs this and all later steps as without Capture, and warns once
-};
 
 /// Records the operators of forward and backward, and calls them again in the steps that follow:
 /// without autograd, without making tensors, and in memory that was planned. The host does the rest
@@ -118,7 +113,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   }
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
-    const UnitName name(is_recording_ ? present_->recorder() : nullptr, unit.name);
+    const detail::UnitName name(is_recording_ ? present_->recorder() : nullptr, unit.name);
     return next(std::forward<Args>(args)...);
   }
   void abort() noexcept;
@@ -138,29 +133,11 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
  private:
   static constexpr std::int64_t settling_steps = 2;
 
-  /// RAII: the recorder knows the unit that runs.
-  class UnitName {
-   public:
-    UnitName(detail::Recorder* recorder, const std::string& name) : recorder_(recorder) {
-      if (recorder_ != nullptr) former_ = recorder_->enter_unit(name);
-    }
-    ~UnitName() {
-      if (recorder_ != nullptr) recorder_->enter_unit(std::move(former_));
-    }
-    UnitName(const UnitName&) = delete;
-    UnitName& operator=(const UnitName&) = delete;
-
-   private:
-    detail::Recorder* recorder_;
-    std::string former_;
-  };
-
   static detail::MicrobatchPlace place_of(const StepState& step);
   [[noreturn]] static void refuse_by_unit();
   template <class Core>
   bool is_unchanged(Core& core) {
-    return is_known_ && modes_ == detail::TorchModes::now(core.device.type()) &&
-           model_.is_unchanged() && hash_ == hash_of_values(core);
+    return is_known_ && model_.is_unchanged() && guard_.is_unchanged(core);
   }
   /// Forgets all tapes, and remembers what later ones take for granted.
   template <class Core>
@@ -173,9 +150,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       if constexpr (requires { mechanism.values.by_unit; })
         if (mechanism.values.by_unit) refuse_by_unit();
     });
-    known_.emplace(core.parameters.masters());
-    modes_ = detail::TorchModes::now(core.device.type()), hash_ = hash_of_values(core);
-    is_known_ = true;
+    guard_.take(core), is_known_ = true;
   }
   /// On an accelerator, before and after a capture: a node of autograd belongs to the stream on
   /// which it was made.
@@ -183,16 +158,6 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   static void forget_nodes(Core& core) noexcept {
     if constexpr (requires { core.parameters.forget_nodes(); })
       if (!core.device.is_cpu()) core.parameters.forget_nodes();
-  }
-  /// Returns a hash of the values of policies that forward and backward depend on.
-  template <class Core>
-  std::uint64_t hash_of_values(Core& core) {
-    detail::ValueHash hash(*known_, 0);
-    using Recorded = AxisList<axis::checkpoint, axis::precision, axis::objective>;
-    core.mechanisms.each(Recorded(), [&](auto& mechanism) {
-      detail::add_value(hash, std::as_const(mechanism.values), 0);
-    });
-    return hash.number();
   }
   /// Lets a recorder read everything that outlives a step.
   template <class Core>
@@ -208,15 +173,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       allow(masters.values[i], masters.names[i]);
     for (const auto& item : core.units.units()[0].module->named_buffers())
       allow(item.value(), item.key());
-    StateDict state;
-    Archive archive(state, Archive::Mode::Save);
-    core.mechanisms.precision.state(archive, masters);
-    for (const auto& [name, t] : state) allow(t, name);
-    core.mechanisms.each([&](auto& mechanism) {
-      detail::each_number(mechanism, [&](const at::Tensor& t) {
-        recorder.allow(t, detail::MemoryUse::Number, "number");
-      });
-    });
+    detail::allow_state(recorder, core);
   }
   void check() const;
   /// Calls `f`, which records. What a graph cannot hold ends its capture with an error of the
@@ -246,12 +203,10 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   detail::BatchForm form_;                     // the present microbatch's
   detail::MicrobatchTape* present_ = nullptr;  // its tape
   detail::ModelGuard model_;
-  detail::TorchModes modes_;
+  detail::StepGuard guard_;
   std::optional<detail::ModuleSizes> sizes_;
-  std::optional<detail::KnownValues> known_;
   std::vector<at::Tensor> buffers_;  // the model's
-  std::uint64_t hash_ = 0;
-  std::string refusal_;  // why a step could not be recorded
+  std::string refusal_;              // why a step could not be recorded
   std::int64_t steps_ = 0, replays_ = 0, recordings_ = 0;
   bool is_known_ = false, is_off_ = false, records_ = false, is_recording_ = false;
   bool has_failed_ = false;  // the last step threw while it was recorded

@@ -151,20 +151,39 @@ template <class O, class Where, class... What>
 struct in_backward<InBackward<O>, Offload<Where, What...>>
     : is<UpdatesBeforeArrival<InBackward<O>, Offload<Where, What...>>> {};
 
+/// True for policies that recompute several units as one, or choose what is recomputed by what a
+/// step has measured.
+template <class Policy>
+inline constexpr bool checkpoints_several_units = false;
+template <std::int64_t N>
+inline constexpr bool checkpoints_several_units<Checkpoint<Segments<N>>> = true;
+template <std::int64_t N>
+inline constexpr bool checkpoints_several_units<Checkpoint<Budget<N>>> = true;
+template <std::int64_t N>
+inline constexpr bool checkpoints_several_units<Checkpoint<ActivationBudget<N>>> = true;
+
 /// Says which policies do more in forward and backward than a replay repeats.
 template <class Policy, class Other>
 struct in_replay : is<Nothing> {};
-template <class What, class How>
-  requires(!std::is_same_v<What, Off> && !std::is_same_v<How, Off>)
-struct in_replay<Capture<What>, Shard<How>> : is<ExchangesInBackward<Capture<What>, Shard<How>>> {};
-template <class What, class Where, class... Tensors>
-  requires(!std::is_same_v<What, Off> && !std::is_same_v<Where, Off>)
-struct in_replay<Capture<What>, Offload<Where, Tensors...>>
-    : is<MovesInBackward<Capture<What>, Offload<Where, Tensors...>>> {};
-template <class What, class O>
-  requires(!std::is_same_v<What, Off>)
-struct in_replay<Capture<What>, InBackward<O>> : is<UpdatesInReplay<Capture<What>, InBackward<O>>> {
-};
+template <class How>
+  requires(!std::is_same_v<How, Off>)
+struct in_replay<Capture<WholeStep>, Shard<How>>
+    : is<ExchangesInBackward<Capture<WholeStep>, Shard<How>>> {};
+template <class Where, class... Tensors>
+  requires(!std::is_same_v<Where, Off>)
+struct in_replay<Capture<WholeStep>, Offload<Where, Tensors...>>
+    : is<MovesInBackward<Capture<WholeStep>, Offload<Where, Tensors...>>> {};
+template <class Where, class... Tensors>
+  requires(!std::is_same_v<Where, Off> && (std::is_same_v<Tensors, Activations> || ...))
+struct in_replay<Capture<EachUnit>, Offload<Where, Tensors...>>
+    : is<KeepsActivations<Capture<EachUnit>, Offload<Where, Tensors...>>> {};
+template <class How>
+  requires checkpoints_several_units<Checkpoint<How>>
+struct in_replay<Capture<EachUnit>, Checkpoint<How>>
+    : is<RecomputesSeveralUnits<Capture<EachUnit>, Checkpoint<How>>> {};
+template <class O>
+struct in_replay<Capture<WholeStep>, InBackward<O>>
+    : is<UpdatesInReplay<Capture<WholeStep>, InBackward<O>>> {};
 
 /// True for `Without` of any axis.
 template <class Policy>

@@ -117,11 +117,16 @@ template <class Refusal>
 inline constexpr bool lacks_capture = false;
 template <class Policy>
 inline constexpr bool lacks_capture<refuse::CaptureNotIncluded<Policy>> = true;
-/// True for a policy of a user's own with hooks that a replay would leave out.
-template <class Policy>
+/// True for a policy of a user's own with hooks that a replay would leave out: of a whole step, or
+/// of each unit, which is inside of most hooks.
+template <class Captured, class Policy>
 consteval bool has_hooks_in_replay() {
   using M = Mechanism<Policy>;
+  using Axis = axis_of_t<Policy>;
   if constexpr (!own_policy<Policy> || is_replayed<M>) return false;
+  else if constexpr (std::is_same_v<Captured, Capture<EachUnit>>)
+    return has_hook<hook::around_unit, M> &&
+           (std::is_same_v<Axis, axis::checkpoint> || std::is_same_v<Axis, axis::precision>);
   else
     return has_hook<hook::around_unit, M> || has_hook<hook::before_unit_backward, M> ||
            has_hook<hook::after_unit_backward, M> || has_hook<hook::gather, M> ||
@@ -135,7 +140,7 @@ consteval auto replayed() {
     return refuse::is<refuse::Nothing>{};
   else
     return refuse::first<
-        std::conditional_t<has_hooks_in_replay<Policies>(),
+        std::conditional_t<has_hooks_in_replay<Policy, Policies>(),
                            refuse::OwnHooksInReplay<Policy, Policies>, refuse::Nothing>...>{};
 }
 

@@ -171,7 +171,7 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   static constexpr bool per_unit =
       type_on<axis::observe>::per_unit || type_on<axis::shard>::per_unit ||
       type_on<axis::offload>::per_unit || type_on<axis::checkpoint>::per_unit ||
-      type_on<axis::precision>::per_unit;
+      type_on<axis::capture>::per_unit || type_on<axis::precision>::per_unit;
 
  private:
   template <class Axis>
@@ -189,5 +189,23 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   template <class List>
   using active = detail::filtered_t<List, is_active>;
 };
+
+namespace detail {
+
+template <class Policy>
+struct PartOf {
+  using type = WholeStep;
+};
+template <class What>
+  requires(!std::is_same_v<What, Off>)
+struct PartOf<Capture<What>> {
+  using type = What;
+};
+/// The part of a step that a recipe captures; the whole step, if none.
+template <class Core>
+using captured_part =
+    typename PartOf<std::decay_t<decltype(std::declval<Core&>().mechanisms.capture.values)>>::type;
+
+}  // namespace detail
 
 }  // namespace ikebana

@@ -62,7 +62,7 @@ template <class H> struct declared_axis<Shard<H>>
 template <std::int64_t N> struct declared_axis<Shard<HSDP<N>>>
     : any_argument_on_axis_of<Shard<Off>> {};
 template <class W> struct declared_axis<Capture<W>>
-    : policy_template<axis::capture, Capture, Off, WholeStep> {};
+    : policy_template<axis::capture, Capture, Off, WholeStep, EachUnit> {};
 template <class... U> struct declared_axis<Freeze<U...>> { using type = axis::freeze; };
 template <auto N> struct declared_axis<Accumulate<N>> { using type = axis::accumulate; };
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };

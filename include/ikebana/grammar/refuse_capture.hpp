@@ -9,14 +9,34 @@ struct ExchangesInBackward {
   static_assert(possible<quoted<CapturePolicy> + " replays a backward, and " + quoted<ShardPolicy> +
                          " exchanges gradients or parameters within it">,
                 "ikebana: a replay calls the recorded operators again, and no other code of a "
-                "backward, such as the exchanges of ranks. Leave out one of the two.");
+                "backward, such as the exchanges of ranks. Write Capture<EachUnit>, outside of "
+                "whose units ranks exchange, or leave out one of the two.");
 };
 template <class CapturePolicy, class OffloadPolicy>
 struct MovesInBackward {
-  static_assert(possible<quoted<CapturePolicy> + " replays tensors where they were recorded, and " +
-                         quoted<OffloadPolicy> + " moves them">,
-                "ikebana: a replay reads and writes memory at the places of the recorded step, and "
-                "here tensors move between memories within a step. Leave out one of the two.");
+  static_assert(
+      possible<quoted<CapturePolicy> + " replays tensors where they were recorded, and " +
+               quoted<OffloadPolicy> + " moves them">,
+      "ikebana: a replay reads and writes memory at the places of the recorded step, and "
+      "here tensors move between memories within a step. Write Capture<EachUnit>, outside of "
+      "whose units they move, or leave out one of the two.");
+};
+template <class CapturePolicy, class OffloadPolicy>
+struct KeepsActivations {
+  static_assert(
+      possible<quoted<OffloadPolicy> + " moves the tensors that autograd saves, and under " +
+               quoted<CapturePolicy> + " it saves none of a unit">,
+      "ikebana: the tape of a unit keeps what its backward needs in a block of memory, "
+      "which stays where it is. Leave out Activations, or Capture.");
+};
+template <class CapturePolicy, class CheckpointPolicy>
+struct RecomputesSeveralUnits {
+  static_assert(possible<quoted<CheckpointPolicy> +
+                         " recomputes several units as one, or other ones "
+                         "in each step, and " +
+                         quoted<CapturePolicy> + " replays each alone">,
+                "ikebana: the recompute is a part of a unit's tape. Write Checkpoint<Full>, "
+                "Checkpoint<Selective>, Checkpoint<Every<2>> or Checkpoint<Only<...>>.");
 };
 template <class CapturePolicy, class InBackwardPolicy>
 struct UpdatesInReplay {

@@ -88,8 +88,9 @@ template <class Where, class... What>
 struct Offload;
 // capture: what is recorded once and replayed afterwards
 struct WholeStep {};
-/// The part of a step that is recorded once and replayed afterwards: `Capture<WholeStep>`, in
-/// `<ikebana/capture.hpp>`.
+struct EachUnit {};
+/// The part of a step that is recorded once and replayed afterwards: `Capture<WholeStep>`,
+/// `Capture<EachUnit>`, in `<ikebana/capture.hpp>`.
 template <class What>
 struct Capture;
 // optimizer

@@ -56,8 +56,9 @@ struct gather;  ///< the unit's parameters are gathered, and released afterwards
 }  // namespace wrapper
 
 /// The axes around one unit's forward. Shard and offload may use the parameters that were gathered.
-using UnitWrappers = AxisList<axis::observe, axis::capture, wrapper::frames, wrapper::gather,
-                              axis::shard, axis::offload, axis::checkpoint, axis::precision>;
+/// What capture replays of a unit is inside of what is done by no operators, such as gathering.
+using UnitWrappers = AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard,
+                              axis::offload, axis::capture, axis::checkpoint, axis::precision>;
 
 /// The axes that are called before and after a unit's backward.
 using BackwardListeners = AxisList<axis::observe, axis::shard, axis::offload>;

@@ -19,6 +19,23 @@ TEST_CASE("reference: Capture<WholeStep>") {
   CHECK(test::contains(tape, "backward"));
 }
 
+TEST_CASE("reference: Capture<EachUnit>") {
+  auto model = net();
+  auto loader = classes(8);
+  // example: Capture<EachUnit>
+  // The loss may decide by numbers; the model, which declares no units, is one.
+  auto objective = [](auto& run, nn::Sequential& net, const Rows& batch) {
+    at::Tensor logits = run(net, batch.input);
+    at::Tensor sum = at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum);
+    return Loss{.sum = sum.item<double>() > 100 ? sum / 2 : sum, .count = batch.target.numel()};
+  };
+  Trainer trainer{model, objective, AdamW{.lr = 1e-3}, Capture<EachUnit>{.tapes = 4}};
+  for (const auto& batch : loader) trainer.step(batch);
+  // end
+  CHECK(trainer.mechanism<Capture<EachUnit>>().replays() > 0);
+  CHECK(test::contains(trainer.tape(), "unit"));
+}
+
 TEST_CASE("reference: OnRefusal") {
   auto model = net();
   auto loader = classes(4);

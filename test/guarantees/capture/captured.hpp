@@ -1,5 +1,5 @@
 #pragma once
-// Steps a recipe with Capture<WholeStep> beside the same recipe without it, through what happens to
+// Steps a recipe with Capture beside the same recipe without it, through what happens to
 // a training, and compares every bit.
 #include "recorded.hpp"
 
@@ -85,25 +85,36 @@ void before_step(T& trainer, Rows& batch, int i) {
   }
 }
 
-/// Checks that `steps` steps under Capture<WholeStep> are the steps without it, to the bit, and
-/// that most were replayed.
-template <class Model, class... Policies>
+/// Calls `f(tape)` for each tape that is replayed.
+template <class F>
+void each_tape(const Mechanism<Capture<WholeStep>>& capture, const F& f) {
+  for (const auto& tape : capture.tapes().all())
+    if (tape->is_ready()) f(*tape->tape());
+}
+template <class F>
+void each_tape(const Mechanism<Capture<EachUnit>>& capture, const F& f) {
+  for (const auto& unit : capture.units())
+    for (const auto& tape : unit.tapes)
+      if (tape->is_ready()) f(*tape->tape());
+}
+
+/// Checks that `steps` steps under Capture<What> are the steps without it, to the bit, and that
+/// most were replayed.
+template <class Model, class What = WholeStep, class... Policies>
 void check_captured(const std::string& name, int steps, const Policies&... policies) {
   CAPTURE(name);
   Trainer<Model, Policies...> eager(seeded([] { return Model(); }), policies...);
-  Trainer<Model, Policies..., Capture<WholeStep>> captured(seeded([] { return Model(); }),
-                                                           policies...);
-  const auto& capture = captured.template mechanism<Capture<WholeStep>>();
+  Trainer<Model, Policies..., Capture<What>> captured(seeded([] { return Model(); }), policies...);
+  const auto& capture = captured.template mechanism<Capture<What>>();
   std::int64_t copies = 0, unplanned = 0;
   for (int i = 0; i < steps; ++i) {
     CAPTURE(i);
     Rows a = recorded_batch(i), b = a;
     before_step(eager, a, i), before_step(captured, b, i);
     REQUIRE(difference(outcome_of(captured, b, i), outcome_of(eager, a, i)) == "");
-    for (const auto& tape : capture.tapes().all())
-      if (tape->is_ready())
-        copies = std::max(copies, tape->tape()->copies()),
-        unplanned = std::max(unplanned, tape->tape()->unplanned());
+    each_tape(capture, [&](const auto& tape) {
+      copies = std::max(copies, tape.copies()), unplanned = std::max(unplanned, tape.unplanned());
+    });
   }
   CHECK(copies == 0);
   CHECK(unplanned == 0);
@@ -157,20 +168,20 @@ inline Rows body_batch(int step, std::int64_t rows = 5) {
   return {torch::randn({rows, body_width}), torch::randint(3, {rows}, at::kLong)};
 }
 
-/// A trainer with Capture<WholeStep> beside one without it.
-template <class Model, class... Policies>
-struct Compared {
+/// A trainer with Capture<What> beside one without it.
+template <class What, class Model, class... Policies>
+struct ComparedWith {
   using Eager = Trainer<Model, Policies...>;
-  using Captured = Trainer<Model, Policies..., Capture<WholeStep>>;
+  using Captured = Trainer<Model, Policies..., Capture<What>>;
   Eager eager;
   Captured captured;
   std::string error;  // the error of the last step
-  explicit Compared(const Policies&... policies)
+  explicit ComparedWith(const Policies&... policies)
       : eager(seeded([] { return Model(); }), policies...),
         captured(seeded([] { return Model(); }), policies...) {}
-  Compared()
+  ComparedWith()
     requires(sizeof...(Policies) > 0)
-      : Compared(Policies()...) {}
+      : ComparedWith(Policies()...) {}
 
   /// Steps both, after `between(trainer, i)`. Returns false if the steps differ.
   template <class Batch, class Between>
@@ -184,8 +195,11 @@ struct Compared {
     error = now.error;
     return text.empty();
   }
-  std::int64_t replays() { return captured.template mechanism<Capture<WholeStep>>().replays(); }
+  auto& capture() { return captured.template mechanism<Capture<What>>(); }
+  std::int64_t replays() { return capture().replays(); }
 };
+template <class Model, class... Policies>
+using Compared = ComparedWith<WholeStep, Model, Policies...>;
 
 inline constexpr auto nothing = [](auto&, int) {};
 

@@ -38,7 +38,7 @@ class Tape {
     if (!tape_) {
       tape_.emplace(std::move(recorder_.recording()));
       arena_.reserve(tape_->arena_bytes());
-      tape_->use(arena_);
+      tape_->use(arena_.data());
     }
     tape_->replay(Phase::Forward);
   }

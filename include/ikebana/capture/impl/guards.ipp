@@ -48,7 +48,8 @@ inline std::size_t hook_count(const at::Tensor& t) noexcept {
   return count;
 }
 
-IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const ModuleSizes& sizes) {
+IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const ModuleSizes& sizes,
+                                     bool move) {
   modules_.clear(), bytes_.clear(), tensors_.clear();
   for (const auto& item : model.named_modules("", /*include_self=*/true)) {
     const torch::nn::Module& module = *item.value();
@@ -64,7 +65,7 @@ IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const Modul
   auto add = [&](const at::Tensor& t) {
     const c10::StorageImpl* storage =
         t.defined() && t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
-    tensors_.push_back({t, storage, storage ? storage->data() : nullptr,
+    tensors_.push_back({t, storage, storage && !move ? storage->data() : nullptr,
                         t.defined() && t.requires_grad(), hook_count(t)});
   };
   for (const at::Tensor& t : each_once(model.parameters())) add(t);
@@ -78,8 +79,8 @@ IKEBANA_INLINE bool ModelGuard::is_unchanged() const noexcept {
     if (one.storage == nullptr) continue;
     const auto* impl = one.tensor.unsafeGetTensorImpl();
     if (impl->unsafe_storage().unsafeGetStorageImpl() != one.storage ||
-        one.storage->data() != one.data || impl->requires_grad() != one.requires_grad ||
-        hook_count(one.tensor) != one.hooks)
+        (one.data != nullptr && one.storage->data() != one.data) ||
+        impl->requires_grad() != one.requires_grad || hook_count(one.tensor) != one.hooks)
       return false;
   }
   return true;

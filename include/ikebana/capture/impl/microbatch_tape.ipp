@@ -306,7 +306,7 @@ IKEBANA_INLINE void Tapes::open(MicrobatchTape& tape) {
       if (one->is_ready()) bytes = std::max(bytes, one->tape()->arena_bytes());
     arena_.reserve(bytes);
   }
-  tape.tape()->use(arena_);
+  tape.tape()->use(arena_.data());
 }
 
 IKEBANA_INLINE void Tapes::release_memory() noexcept { arena_.release(); }

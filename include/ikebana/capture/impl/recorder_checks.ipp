@@ -98,6 +98,10 @@ IKEBANA_INLINE bool Recorder::is_changed(std::uint32_t at, const c10::Storage& s
 IKEBANA_INLINE void Recorder::begin_phase(Phase phase) {
   phase_ = phase;
   random_ = generator_.position_now();
+  for (std::uint32_t at = 0; at < known_.size(); ++at)
+    if (known_[at].has_hash && recording_.memory[at].use != MemoryUse::Made)
+      if (auto storage = known_[at].storage.lock())
+        note_content(at, c10::Storage(std::move(storage)));
 }
 
 IKEBANA_INLINE void Recorder::end_phase() {

@@ -42,12 +42,13 @@ IKEBANA_INLINE std::optional<c10::OperatorHandle> out_variant(const c10::Operato
   return std::nullopt;
 }
 
-IKEBANA_INLINE OperatorTape::OperatorTape(Recording recording) : recording_(std::move(recording)) {
+IKEBANA_INLINE OperatorTape::OperatorTape(Recording recording, Saved saved)
+    : recording_(std::move(recording)) {
   const c10::InferenceMode no_autograd;
-  random_states_.resize(recording_.random_states + 1);
+  random_states_.resize(random_state_count());
   find_live_operators(recording_);
   find_out_variants();
-  place_memory();
+  place_memory(saved);
   make_calls();
 }
 
@@ -97,13 +98,33 @@ inline void note_uses(std::vector<RecordedMemory>& memory,
   }
 }
 
-IKEBANA_INLINE void OperatorTape::place_memory() {
+/// Returns for each memory whether forward uses it, and it is needed after forward.
+inline std::vector<bool> needed_after_forward(const Recording& recording) {
+  std::vector<bool> all(recording.memory.size()), in_forward(recording.memory.size());
+  for (const RecordedOperator& one : recording.operators) {
+    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live) continue;
+    auto use = [&](const RecordedTensor& t) {
+      if (one.phase == Phase::Forward)
+        in_forward[t.memory] = true, all[t.memory] = recording.memory[t.memory].outlives;
+      else if (in_forward[t.memory]) all[t.memory] = true;
+    };
+    each_defined(one.arguments, use), each_defined(one.results, use);
+  }
+  return all;
+}
+
+IKEBANA_INLINE void OperatorTape::place_memory(Saved saved) {
   auto& memory = recording_.memory;
   note_uses(memory, recording_.operators);
-  std::vector<bool> is_placed(memory.size());
-  for (std::size_t i = 0; i < memory.size(); ++i)
-    is_placed[i] = memory[i].use == MemoryUse::Made && memory[i].first != RecordedMemory::none;
-  plan_ = plan_arena(memory, is_placed);
+  std::vector<bool> is_saved(memory.size());
+  if (saved == Saved::Apart) is_saved = needed_after_forward(recording_);
+  std::vector<bool> in_arena(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const bool is_placed =
+        memory[i].use == MemoryUse::Made && memory[i].first != RecordedMemory::none;
+    in_arena[i] = is_placed && !is_saved[i], is_saved[i] = is_placed && is_saved[i];
+  }
+  plan_ = plan_arena(memory, in_arena), saved_plan_ = plan_arena(memory, is_saved);
   for (std::uint32_t i = 0; i < memory.size(); ++i)
     if (memory[i].use == MemoryUse::GivenAway) given_away_.push_back(i);
   for (const RecordedMemory& one : memory)
@@ -189,13 +210,22 @@ IKEBANA_INLINE const void* OperatorTape::data_of(const RecordedTensor& t) const 
          t.offset * static_cast<std::int64_t>(c10::elementSize(t.dtype));
 }
 
-IKEBANA_INLINE void OperatorTape::use(const Arena& arena) {
-  if (arena.data() == arena_) return;
-  arena_ = arena.data();
-  for (std::size_t i = 0; i < storages_.size(); ++i)
-    if (plan_.places[i] != ArenaPlan::nowhere)
-      storages_[i].unsafeGetStorageImpl()->set_data_ptr_noswap(
-          c10::DataPtr(arena.data() + plan_.places[i], c10::Device(at::kCPU)));
+/// Lets storages begin at their places in a block.
+inline void place(const std::vector<c10::Storage>& storages, const ArenaPlan& plan, void* block) {
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    if (plan.places[i] != ArenaPlan::nowhere)
+      storages[i].unsafeGetStorageImpl()->set_data_ptr_noswap(
+          c10::DataPtr(static_cast<char*>(block) + plan.places[i], c10::Device(at::kCPU)));
+}
+
+IKEBANA_INLINE void OperatorTape::use(void* arena) {
+  if (arena != arena_) place(storages_, plan_, arena);
+  arena_ = arena;
+}
+
+IKEBANA_INLINE void OperatorTape::use_saved(void* block) {
+  if (block != saved_) place(storages_, saved_plan_, block);
+  saved_ = block;
 }
 
 IKEBANA_INLINE void OperatorTape::bind(std::uint32_t memory, void* data) {
@@ -262,7 +292,7 @@ IKEBANA_INLINE void OperatorTape::take_results(const Call& call) {
       const at::Tensor& wanted = call.results[k++];
       if (!wanted.defined() || !got.defined()) return;
       if (got.sizes() != wanted.sizes())
-        throw StepFailed("Capture<WholeStep>: `" + recording_.operators[call.index].name() +
+        throw StepFailed("Capture: `" + recording_.operators[call.index].name() +
                          "` returns a tensor of shape " + c10::str(got.sizes()) +
                          " in this step, and returned " + c10::str(wanted.sizes()) +
                          " when the step was recorded: its shape depends on values. Use an "

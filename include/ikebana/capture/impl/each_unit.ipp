@@ -1,0 +1,130 @@
+#pragma once
+#include <ikebana/bridge/counting_allocator.hpp>
+#include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/capture/each_unit.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana {
+
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::check() const {
+  if (values.tapes < 1)
+    throw BadValue("Capture<EachUnit>: tapes is " + std::to_string(values.tapes) +
+                   ". Write of how many forms of arguments each unit keeps tapes, 1 or more.");
+}
+
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::attach(c10::Device device,
+                                                         const UnitTable& table) {
+  if (!device.is_cpu())
+    throw BadValue("Capture<EachUnit>: " + device.str() +
+                   " would need graphs of parts of a step, which there are not yet. Write "
+                   "Capture<WholeStep>, or leave Capture out.");
+  bridge::CountingAllocatorV2::install();
+  units_.resize(table.units().size());
+  for (const Unit& unit : table.units())
+    has_inner_.push_back(
+        std::any_of(table.units().begin(), table.units().end(), [&](const Unit& other) {
+          return other.index != unit.index &&
+                 (unit.is_root() || other.name.starts_with(unit.name + "."));
+        }));
+  // A module computes its name when it is first asked for it, and cannot fail then.
+  for (const auto& module : table.units()[0].module->modules()) (void)module->name();
+}
+
+IKEBANA_INLINE std::int64_t Mechanism<Capture<EachUnit>>::key_of(const Unit& unit,
+                                                                 const std::type_info& type) const {
+  std::size_t key = c10::hash_combine(unit.index, type.hash_code());
+  key = c10::hash_combine(key, unit.module->is_training() ? 1 : 0);
+  const bool autocasts = at::autocast::is_autocast_enabled(at::kCPU);
+  key = c10::hash_combine(
+      key,
+      autocasts ? 2 + static_cast<std::size_t>(at::autocast::get_autocast_dtype(at::kCPU)) : 1);
+  return static_cast<std::int64_t>(key);
+}
+
+IKEBANA_INLINE bool Mechanism<Capture<EachUnit>>::may_replay() {
+  if (!is_active_ || !at::GradMode::is_enabled() || detail::recomputing() ||
+      std::this_thread::get_id() != thread_)
+    return false;
+  auto* engine = bridge::SavedTensorEngineV2::installed();
+  const bool has_hooks = engine != nullptr && engine->hooks_of_innermost() != nullptr;
+  if (has_hooks) ++usual_calls_;
+  return !has_hooks;
+}
+
+IKEBANA_INLINE detail::UnitTape* Mechanism<Capture<EachUnit>>::tape_of(const Unit& unit) {
+  detail::UnitTapes& all = units_[unit.index];
+  if (is_innermost_ && has_inner_[unit.index]) return nullptr;
+  if (!all.problems.empty()) return ++usual_calls_, nullptr;
+  if (all.tensors == nullptr || !all.guard.is_unchanged()) {
+    all.tapes.clear(), all.calls = 0, all.tensors.reset();
+    all.guard.take(*unit.module, *sizes_, moves_);
+    all.tensors = std::make_shared<detail::UnitTensors>(*unit.module);
+  }
+  if (all.calls < settling_calls) return nullptr;
+  detail::UnitTape* tape = all.find(form_);
+  if (tape == nullptr) {
+    while (std::ssize(all.tapes) >= values.tapes)
+      all.tapes.erase(
+          std::min_element(all.tapes.begin(), all.tapes.end(),
+                           [](const auto& a, const auto& b) { return a->last_use < b->last_use; }));
+    all.tapes.push_back(std::make_shared<detail::UnitTape>(form_, unit.name, all.tensors, blocks_));
+    tape = all.tapes.back().get();
+  }
+  tape->last_use = ++uses_;
+  if (!tape->problems().empty()) {
+    if (throws() && !tape->has_other_seeds()) tape->refuse(tape->problems(), true);
+    ++usual_calls_;
+  }
+  return tape->is_as_usual() || tape->is_open() ? nullptr : tape;
+}
+
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::end_usual_call(const Unit& unit) {
+  detail::UnitTapes& all = units_[unit.index];
+  if (all.tensors == nullptr || all.calls >= settling_calls || !all.problems.empty()) return;
+  const std::string name = all.guard.changed_module();
+  if (name.empty()) return ++all.calls, void(all.changes = 0);
+  if (++all.changes < settling_calls) return;
+  const std::string problem = "\n  `" + name +
+                              "` changes a member of itself in each forward, which a replay would "
+                              "not do. Keep it in a buffer that operators change, or outside of "
+                              "the model.";
+  if (!throws()) all.problems = problem;
+  detail::refuse_unit(unit.name, problem, throws());
+}
+
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::note_changed_arguments(
+    detail::Recorder& recorder) {
+  recorder.add_problem(
+      "the unit changes an argument of its caller's, which a replay would not do. Return what "
+      "changes.");
+}
+
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::note_changed_module(detail::Recorder& recorder,
+                                                                      const Unit& unit) const {
+  const std::string name = units_[unit.index].guard.changed_module();
+  if (!name.empty())
+    recorder.add_problem("`" + name +
+                         "` changes a member of itself in its forward, which a replay would not "
+                         "do. Keep it in a buffer that operators change, or outside of the model.");
+}
+
+IKEBANA_INLINE bool Mechanism<Capture<EachUnit>>::Changeable::operator==(
+    const Changeable& other) const {
+  return forms == other.forms &&
+         std::equal(tensors.begin(), tensors.end(), other.tensors.begin(), other.tensors.end(),
+                    [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+}
+
+IKEBANA_INLINE std::string Mechanism<Capture<EachUnit>>::describe() const {
+  return "tapes=" + std::to_string(values.tapes) +
+         (values.on_refusal == OnRefusal::Eager ? ", on_refusal=Eager" : "");
+}
+
+IKEBANA_INLINE std::string Mechanism<Capture<EachUnit>>::text() const {
+  std::string all;
+  for (const detail::UnitTapes& unit : units_)
+    for (const auto& tape : unit.tapes) all += tape->text();
+  return all.empty() ? "no unit was recorded yet\n" : all;
+}
+
+}  // namespace ikebana

@@ -1,0 +1,283 @@
+#pragma once
+// The recorded calls of a unit, and what the tape of a unit plans once they are equal.
+#include <algorithm>
+#include <ikebana/capture/unit_tape.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana::detail {
+
+/// A call that is recorded, until its graph is freed.
+class UnitTape::RecordedCall : public UnitBackwardCall {
+ public:
+  RecordedCall(std::shared_ptr<UnitTape> tape, bool throws)
+      : unit(tape->unit_, tape->first_ ? &*tape->first_ : nullptr),
+        tape_(std::move(tape)),
+        throws_(throws) {}
+
+  RecordedUnit unit;
+
+  Tensors backward(Tensors seeds) override {
+    if (std::exchange(was_recorded_, true)) return unit.backward_again(seeds);
+    Tensors gradients = unit.backward(seeds);
+    if (unit.recorder.problems().empty()) end();
+    else tape_->refuse(unit.recorder.problems(), throws_);
+    return gradients;
+  }
+  void end() {
+    unit.recording.operators = std::move(unit.recorder.recording());
+    tape_->end_recording(std::move(unit.recording), throws_);
+  }
+
+ private:
+  std::shared_ptr<UnitTape> tape_;
+  bool throws_, was_recorded_ = false;
+};
+
+IKEBANA_INLINE void UnitTape::refuse(const std::string& problems, bool throws) {
+  problems_ = problems, is_as_usual_ = true;
+  open_.reset(), first_.reset();
+  refuse_unit(unit_, problems_, throws);
+}
+
+IKEBANA_INLINE void UnitTape::refuse_values(bool throws) {
+  refuse(
+      "\n  it returns another value that is no tensor in each call, and every replay would return "
+      "the same. Return it as a tensor.",
+      throws);
+}
+
+IKEBANA_INLINE void UnitTape::note_other_seeds() {
+  is_as_usual_ = has_other_seeds_ = true;
+  problems_ = "\n  gradients of several forms";
+}
+
+/// Autocast casts a weight once in a forward, for all that use it. Such a cast is no operator of
+/// one unit's tape: it is made as usual, and given to the tape like an argument.
+IKEBANA_INLINE std::vector<std::size_t> UnitTape::weights_that_are_cast() const {
+  std::vector<std::size_t> all;
+  if (!at::autocast::is_autocast_enabled(at::kCPU) || !at::autocast::is_autocast_cache_enabled())
+    return all;
+  for (std::size_t i = 0; i < tensors_->parameters.size(); ++i) {
+    const at::Tensor& p = tensors_->parameters[i];
+    if (p.scalar_type() == at::kFloat && p.requires_grad() && p.is_leaf()) all.push_back(i);
+  }
+  return all;
+}
+
+IKEBANA_INLINE Tensors UnitTape::with_casts(const Tensors& arguments) const {
+  Tensors all = arguments;
+  for (const std::size_t i : casts_)
+    all.push_back(at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU),
+                                            tensors_->parameters[i], at::kCPU));
+  return all;
+}
+
+/// Returns false if another thread has made autocast forget them meanwhile: the process has one
+/// memory of them. Such a recording has casts of its own, and is of no use.
+IKEBANA_INLINE bool UnitTape::has_same_casts(const Tensors& arguments) const {
+  const Tensors now = with_casts({});
+  return std::equal(now.begin(), now.end(),
+                    arguments.end() - static_cast<std::ptrdiff_t>(now.size()),
+                    [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+}
+
+IKEBANA_INLINE void UnitTape::add_arguments(RecordedUnit& call, const Tensors& arguments,
+                                            std::size_t own) const {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const at::Tensor& t = arguments[i];
+    if (i >= own) {
+      call.add_argument(t, tensors_->parameter_names[casts_[i - own]] + ".cast");
+      continue;
+    }
+    if (has_gradient(t) && t.is_leaf() && at::autocast::is_autocast_enabled(at::kCPU))
+      call.recorder.add_problem(
+          "an argument is a leaf that requires a gradient, and autocast keeps its cast for other "
+          "code. Pass `x * 1`, or cast it.");
+    call.add_argument(t, "argument" + std::to_string(i));
+  }
+}
+
+IKEBANA_INLINE Tensors UnitTape::record(const Tensors& own_arguments, bool throws,
+                                        c10::function_ref<void(Recorder&)> allow,
+                                        c10::function_ref<Tensors(Recorder&)> compute) {
+  casts_ = weights_that_are_cast();
+  const Tensors arguments = with_casts(own_arguments);
+  auto call = std::make_shared<RecordedCall>(shared_from_this(), throws);
+  open_ = call;
+  RecordedUnit& unit = call->unit;
+  unit.allow(*tensors_), allow(unit.recorder);
+  add_arguments(unit, arguments, own_arguments.size());
+  Tensors results = unit.forward(compute);
+  if (!has_same_casts(arguments)) return open_.reset(), results;
+  if (unit.recorder.problems().empty() && !unit.computes())
+    return is_as_usual_ = true, open_.reset(), results;
+
+  Tensors targets = arguments;
+  targets.insert(targets.end(), tensors_->parameters.begin(), tensors_->parameters.end());
+  auto outside = unit.end_forward(results, std::move(targets));
+  if (!unit.recorder.problems().empty()) return refuse(unit.recorder.problems(), throws), results;
+  if (!unit.has_backward()) return call->end(), results;
+  return connected(call, results, std::move(outside));
+}
+
+/// Returns the results with the node of the call in the place of their graph.
+IKEBANA_INLINE Tensors UnitTape::connected(const std::shared_ptr<RecordedCall>& call,
+                                           const Tensors& results,
+                                           std::vector<torch::autograd::Edge> outside) {
+  Tensors all, with_gradients;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const at::Tensor& t = results[i];
+    if (const std::size_t first = first_same(results, i); first < i) {
+      all.push_back(all[first]);
+    } else if (!has_gradient(t)) {
+      all.push_back(t);
+    } else {
+      all.push_back(t.variable_data());
+      torch::autograd::impl::set_version_counter(all.back(),
+                                                 t.unsafeGetTensorImpl()->version_counter());
+      with_gradients.push_back(all.back());
+    }
+  }
+  connect(unit_, call, std::move(outside), with_gradients);
+  return all;
+}
+
+/// Lets replays allocate memory for results, and for gradients that forward has not made.
+inline void give_away(Recording& recording, const std::vector<RecordedTensor>& results,
+                      const std::vector<RecordedTensor>& gradients) {
+  std::vector<bool> in_forward(recording.memory.size());
+  for (const RecordedOperator& one : recording.operators)
+    if (one.phase == Phase::Forward)
+      each_defined(one.results, [&](const RecordedTensor& t) { in_forward[t.memory] = true; });
+  auto give = [&](const RecordedTensor& t) {
+    if (t.defined() && recording.memory[t.memory].use == MemoryUse::Made)
+      recording.memory[t.memory].use = MemoryUse::GivenAway;
+  };
+  for (const RecordedTensor& t : results) give(t);
+  for (const RecordedTensor& t : gradients)
+    if (t.defined() && !in_forward[t.memory]) give(t);
+}
+
+IKEBANA_INLINE void UnitTape::end_recording(UnitRecording recording, bool throws) {
+  open_.reset();
+  if (!first_) return void(first_ = std::move(recording));
+  if (!(first_->seed_form == recording.seed_form)) return first_.reset(), note_other_seeds();
+  const std::string text = difference(*first_, recording);
+  if (!text.empty()) return refuse("\n  " + text, throws);
+  give_away(recording.operators, recording.results, recording.gradients);
+  auto tape = std::make_unique<OperatorTape>(std::exchange(recording.operators, {}),
+                                             OperatorTape::Saved::Apart);
+  recorded_ = std::move(recording);
+  written_ = written_of(tape->recording(), tensors_->buffers);
+  tape_ = std::move(tape);
+  try {
+    drop_unused_casts(), plan_passed(), find_uses();
+  } catch (...) {
+    tape_.reset();
+    throw;
+  }
+  first_.reset();
+}
+
+/// Returns for each memory whether operators of a phase read it.
+inline std::vector<bool> read_by(const Recording& recording, std::optional<Phase> phase = {}) {
+  std::vector<bool> all(recording.memory.size());
+  for (const std::size_t k : called_operators(recording))
+    if (!phase || recording.operators[k].phase == *phase)
+      each_defined(recording.operators[k].arguments,
+                   [&](const RecordedTensor& t) { all[t.memory] = true; });
+  return all;
+}
+
+/// A cast that no operator of the tape reads is not made in replays.
+IKEBANA_INLINE void UnitTape::drop_unused_casts() {
+  const std::vector<bool> is_read = read_by(tape_->recording());
+  const std::size_t first = recorded_.arguments.size() - casts_.size();
+  auto& targets = recorded_.targets;
+  for (std::size_t i = casts_.size(); i-- > 0;) {
+    const std::size_t at = first + i;
+    if (is_read[recorded_.arguments[at].memory] ||
+        std::find(targets.begin(), targets.end(), at) != targets.end())
+      continue;
+    casts_.erase(casts_.begin() + static_cast<std::ptrdiff_t>(i));
+    recorded_.arguments.erase(recorded_.arguments.begin() + static_cast<std::ptrdiff_t>(at));
+    for (std::size_t& target : targets) target -= target > at ? 1 : 0;
+  }
+}
+
+IKEBANA_INLINE void UnitTape::plan_passed() {
+  using From = PassedTensor::From;
+  auto index_of = [](const auto& all, const auto& one) {
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), one) - all.begin());
+  };
+  auto plan = [&](const std::vector<RecordedTensor>& tensors, std::vector<std::uint32_t>& memory,
+                  const auto& is_elsewhere) {
+    std::vector<PassedTensor> all;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const RecordedTensor& t = tensors[i];
+      const std::size_t before = index_of(tensors, t), seed = index_of(recorded_.seeds, t);
+      if (!t.defined()) {
+        all.push_back({});
+      } else if (before < i) {
+        all.push_back({From::Before, before});
+      } else if (seed < recorded_.seeds.size()) {
+        all.push_back({From::Seed, seed});
+      } else if (tape_->recording().memory[t.memory].use != MemoryUse::GivenAway ||
+                 is_elsewhere(t.memory)) {
+        all.push_back({From::Tape, 0});
+      } else {
+        if (index_of(memory, t.memory) == memory.size()) memory.push_back(t.memory);
+        all.push_back({From::Fresh, index_of(memory, t.memory)});
+      }
+    }
+    return all;
+  };
+  result_memory_.clear(), gradient_memory_.clear();
+  passed_results_ = plan(recorded_.results, result_memory_, [](std::uint32_t) { return false; });
+  passed_gradients_ = plan(recorded_.gradients, gradient_memory_, [&](std::uint32_t memory) {
+    return index_of(result_memory_, memory) < result_memory_.size();
+  });
+}
+
+IKEBANA_INLINE void UnitTape::find_uses() {
+  const Recording& recording = tape_->recording();
+  std::vector<bool> is_read = read_by(recording, Phase::Backward);
+  for (const RecordedTensor& t : recorded_.gradients)  // it may be an argument or a result as it is
+    if (t.defined()) is_read[t.memory] = true;
+  auto find = [&](const std::vector<RecordedTensor>& tensors) {
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].defined() && is_read[tensors[i].memory]) all.push_back(i);
+    return all;
+  };
+  read_arguments_ = find(recorded_.arguments), read_results_ = find(recorded_.results);
+  read_tensors_.clear();
+  for (std::size_t i = 0; i < tensors_->size(); ++i) {
+    const at::Tensor& t = (*tensors_)[i];
+    const bool is_written = std::any_of(written_.begin(), written_.end(),
+                                        [&](const at::Tensor& one) { return one.is_same(t); });
+    if (is_written || !t.has_storage()) continue;
+    for (std::size_t m = 0; m < is_read.size(); ++m)
+      if (is_read[m] && recording.memory[m].storage &&
+          recording.memory[m].storage.is_alias_of(t.storage())) {
+        read_tensors_.push_back(i);
+        break;
+      }
+  }
+}
+
+IKEBANA_INLINE std::string UnitTape::text() const {
+  const std::string name = unit_.empty() ? std::string("the model") : "unit `" + unit_ + "`";
+  if (tape_) return name + ": " + tape_->text();
+  return is_as_usual_
+             ? name + " runs as usual" + (problems_.empty() ? "\n" : ":" + problems_ + "\n")
+             : "";
+}
+
+IKEBANA_INLINE UnitTape* UnitTapes::find(const BatchForm& form) const {
+  for (const auto& tape : tapes)
+    if (tape->form() == form) return tape.get();
+  return nullptr;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,149 @@
+#pragma once
+// The replays of a unit's calls.
+#include <ikebana/capture/unit_tape.hpp>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
+
+namespace ikebana::detail {
+
+/// A call that was replayed, until its graph is freed.
+struct UnitTape::ReplayedCall : UnitBackwardCall {
+  /// Memory that the backward reads, and that is not the tape's.
+  struct Bound {
+    std::uint32_t memory;
+    void* data;
+    c10::Storage storage;
+  };
+
+  std::shared_ptr<UnitTape> tape;
+  BlockPool::Taken saved;
+  OperatorTape::RandomStates random_states;
+  std::vector<Bound> bounds = {};
+  std::vector<Version> versions = {};  // the versions of all that the backward reads
+
+  explicit ReplayedCall(std::shared_ptr<UnitTape> of)
+      : tape(std::move(of)),
+        saved(tape->blocks_->take(tape->tape_->saved_bytes())),
+        random_states(tape->tape_->random_state_count()) {}
+  Tensors backward(Tensors seeds) override { return tape->replay_backward(*this, seeds); }
+  bool is_changed() const {
+    return std::any_of(versions.begin(), versions.end(),
+                       [](const Version& version) { return version.changed(); });
+  }
+};
+
+/// Returns where memory of a recording begins if this tensor lies in it.
+inline void* beginning_of(const RecordedTensor& recorded, const at::Tensor& t) {
+  auto* data = static_cast<char*>(const_cast<void*>(t.const_data_ptr()));
+  return data - recorded.offset * static_cast<std::int64_t>(c10::elementSize(recorded.dtype));
+}
+
+/// Each phase has an arena of its own, since nothing is needed that it leaves there.
+IKEBANA_INLINE void UnitTape::replay(Phase phase, ReplayedCall& call) {
+  const BlockPool::Taken arena = blocks_->take(tape_->arena_bytes());
+  tape_->use(arena.data()), tape_->use_saved(call.saved.data());
+  struct OwnRandomStates {
+    OperatorTape& tape;
+    OperatorTape::RandomStates& states;
+    OwnRandomStates(OperatorTape& t, OperatorTape::RandomStates& own) : tape(t), states(own) {
+      tape.swap_random_states(states);
+    }
+    ~OwnRandomStates() { tape.swap_random_states(states); }
+  } random(*tape_, call.random_states);
+  tape_->replay(phase);
+}
+
+IKEBANA_INLINE void UnitTape::bind(const RecordedTensor& to, const at::Tensor& t) {
+  if (to.defined()) tape_->bind(to.memory, beginning_of(to, t));
+}
+
+IKEBANA_INLINE std::vector<c10::Storage> UnitTape::allocate(
+    const std::vector<std::uint32_t>& memory) {
+  std::vector<c10::Storage> all;
+  all.reserve(memory.size());
+  for (const std::uint32_t i : memory) {
+    all.emplace_back(c10::Storage::use_byte_size_t(), tape_->recording().memory[i].bytes,
+                     c10::GetCPUAllocator(), /*resizable=*/true);
+    tape_->bind(i, all.back().mutable_data());
+  }
+  return all;
+}
+
+IKEBANA_INLINE Tensors UnitTape::replay(const Tensors& own_arguments) {
+  const Tensors arguments = with_casts(own_arguments);
+  auto call = std::make_shared<ReplayedCall>(shared_from_this());
+  for (std::size_t i = 0; i < arguments.size(); ++i) bind(recorded_.arguments[i], arguments[i]);
+  for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
+  const std::vector<c10::Storage> memory = allocate(result_memory_);
+  replay(Phase::Forward, *call);
+  Tensors results(recorded_.results.size());
+  std::vector<const at::Tensor*> first(memory.size());  // the first one in each memory
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto [from, index] = passed_results_[i];
+    if (from == PassedTensor::From::Before) results[i] = results[index];
+    if (from != PassedTensor::From::Fresh) continue;
+    results[i] = tape_->tensor(recorded_.results[i], memory[index]);
+    if (first[index] == nullptr) first[index] = &results[i];
+    else
+      torch::autograd::impl::set_version_counter(
+          results[i], first[index]->unsafeGetTensorImpl()->version_counter());
+  }
+  if (!recorded_.targets.empty()) connect_replayed(call, arguments, results);
+  return results;
+}
+
+IKEBANA_INLINE void UnitTape::connect_replayed(const std::shared_ptr<ReplayedCall>& call,
+                                               const Tensors& arguments, const Tensors& results) {
+  std::vector<torch::autograd::Edge> outside;
+  for (const std::size_t target : recorded_.targets)
+    outside.push_back(torch::autograd::impl::gradient_edge(
+        target < arguments.size() ? arguments[target]
+                                  : tensors_->parameters[target - arguments.size()]));
+  auto keep = [&](const RecordedTensor& recorded, const at::Tensor& t) {
+    call->bounds.push_back({recorded.memory, beginning_of(recorded, t), t.storage()});
+    call->versions.emplace_back(t);
+  };
+  for (const std::size_t i : read_arguments_) keep(recorded_.arguments[i], arguments[i]);
+  for (const std::size_t i : read_results_) keep(recorded_.results[i], results[i]);
+  for (const std::size_t i : read_tensors_) call->versions.emplace_back((*tensors_)[i]);
+  Tensors with_gradients;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (recorded_.requires_grad[i] && passed_results_[i].from == PassedTensor::From::Fresh)
+      with_gradients.push_back(results[i]);
+  connect(unit_, call, std::move(outside), with_gradients);
+}
+
+IKEBANA_INLINE void UnitTape::refuse_changed() const {
+  throw BadModel("Capture<EachUnit>: a tensor that the backward of unit `" + unit_ +
+                 "` reads was changed in place after its forward: an argument, a result, a "
+                 "parameter or a buffer. Change a clone.");
+}
+
+IKEBANA_INLINE Tensors UnitTape::replay_backward(ReplayedCall& call, const Tensors& seeds) {
+  BatchForm form;
+  form.take_values(0, seeds);
+  if (!(form == recorded_.seed_form)) {
+    note_other_seeds();
+    throw OtherSeeds("Capture<EachUnit>: the gradients of the results of unit `" + unit_ +
+                     "` have another form than in the recorded steps. Make the step again: from "
+                     "now on the unit runs as usual.");
+  }
+  if (call.is_changed()) refuse_changed();
+  for (const ReplayedCall::Bound& one : call.bounds) tape_->bind(one.memory, one.data);
+  for (std::size_t i = 0; i < seeds.size(); ++i) bind(recorded_.seeds[i], seeds[i]);
+  const std::vector<c10::Storage> memory = allocate(gradient_memory_);
+  replay(Phase::Backward, call);
+  Tensors gradients(recorded_.gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto [from, index] = passed_gradients_[i];
+    using From = PassedTensor::From;
+    if (from == From::Before) gradients[i] = gradients[index];
+    else if (from == From::Seed) gradients[i] = seeds[index];
+    else if (from == From::Fresh)
+      gradients[i] = tape_->tensor(recorded_.gradients[i], memory[index]);
+    else if (from == From::Tape) gradients[i] = tape_->tensor(recorded_.gradients[i]).clone();
+  }
+  return gradients;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,98 @@
+#pragma once
+// Records one call of a unit: the operators of its forward, and of its part of a backward, which
+// the unit's own graph computes apart from the rest.
+#include <ikebana/capture/guards.hpp>
+#include <ikebana/capture/recorder.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Throws BadModel that the unit cannot be recorded if `throws`, and warns otherwise.
+void refuse_unit(const std::string& unit, const std::string& problems, bool throws);
+
+/// The parameters and buffers of a unit's module, which its forward and backward read.
+struct UnitTensors {
+  Tensors parameters, buffers;
+  std::vector<std::string> parameter_names, buffer_names;
+  explicit UnitTensors(const torch::nn::Module& module);
+
+  std::size_t size() const { return parameters.size() + buffers.size(); }
+  /// Returns a parameter, or a buffer, which are counted after them.
+  const at::Tensor& operator[](std::size_t i) const {
+    return i < parameters.size() ? parameters[i] : buffers[i - parameters.size()];
+  }
+};
+
+/// One call of a unit, as it was recorded.
+struct UnitRecording {
+  Recording operators = {};
+  std::vector<RecordedTensor> arguments = {}, results = {}, seeds = {}, gradients = {};
+  std::vector<bool> requires_grad = {};  ///< true for each result that has a gradient
+  /// Where each gradient goes: to an argument, or to a parameter, which are counted after them. A
+  /// target that the unit uses several times has a gradient for each use: autograd adds them up in
+  /// the order in which it would without Capture.
+  std::vector<std::size_t> targets = {};
+  BatchForm result_form = {}, seed_form = {};
+};
+/// Returns what differs between two recordings of one form, as a sentence; empty if nothing does.
+std::string difference(const UnitRecording& a, const UnitRecording& b);
+
+/// Computes the backward of one call of a unit: takes a gradient for each result that has one, and
+/// returns one for each target.
+struct UnitBackwardCall {
+  virtual ~UnitBackwardCall() = default;
+  virtual Tensors backward(Tensors seeds) = 0;
+};
+/// Makes the node of one call: results become its results, and its edges lead to `outside`. A
+/// result that stands in the list twice is one tensor.
+void connect(const std::string& unit, std::shared_ptr<UnitBackwardCall> call,
+             std::vector<torch::autograd::Edge> outside, const Tensors& results);
+/// Returns true if a tensor has a gradient that goes on to what made it.
+inline bool has_gradient(const at::Tensor& t) { return t.defined() && t.requires_grad(); }
+/// Returns the index of the first of some tensors that is the `i`-th.
+std::size_t first_same(const Tensors& all, std::size_t i);
+
+/// A call of a unit while it is recorded.
+class RecordedUnit {
+ public:
+  RecordedUnit(std::string unit, const UnitRecording* before)
+      : recorder(at::kCPU, before == nullptr ? nullptr : &before->operators),
+        unit_(std::move(unit)) {}
+
+  Recorder recorder;
+  UnitRecording recording;
+
+  /// Lets the recorder read the tensors of the module.
+  void allow(const UnitTensors& tensors);
+  /// Adds an argument.
+  void add_argument(const at::Tensor& t, const std::string& name);
+  /// Records the forward. Returns its results, and their graph is the unit's own.
+  Tensors forward(c10::function_ref<Tensors(Recorder&)> compute);
+  /// Returns true if the forward does more than making views.
+  bool computes() const;
+  /// Takes the results, and cuts their graph from what was there before. Returns the edges that led
+  /// there; adds a problem for results and gradients that a replay could not pass on.
+  std::vector<torch::autograd::Edge> end_forward(const Tensors& results, Tensors targets);
+  bool has_backward() const { return !roots_.empty(); }
+  /// Records the backward, and returns the gradients of the targets.
+  Tensors backward(const Tensors& seeds);
+  /// Computes the backward once more.
+  Tensors backward_again(const Tensors& seeds) const;
+
+ private:
+  void take_results(const Tensors& results);
+  std::vector<torch::autograd::Edge> cut(const Tensors& targets);
+  void add_seed(const at::Tensor& seed);
+
+  std::string unit_;
+  std::uint64_t begin_ = 0, end_ = 0;  // numbers of nodes that the forward made
+  std::vector<torch::autograd::Edge> roots_, ends_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/capture/impl/unit_recording.ipp>
+#endif
