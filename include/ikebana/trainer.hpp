@@ -235,7 +235,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
 
   /// Returns the operators that `Capture<...>` replays, with their tensors and times, as a text.
-  template <class What = detail::captured_part<Core>>
+  template <class What = detail::captured_part<Recipe>>
   std::string tape() {
     return mechanism<Capture<What>>().text();
   }

@@ -12,6 +12,19 @@
 
 namespace ikebana {
 
+namespace detail {
+
+/// True for a class in which no tensor would be seen.
+template <class T>
+using IsOpaque =
+    std::bool_constant<std::is_pointer_v<T> ||
+                       (std::is_class_v<T> && !std::is_trivially_copyable_v<T> && !Text<T> &&
+                        !IsTensors<T>::value && !Fields<T> && !Range<T> && !Map<T> &&
+                        !TupleLike<T> && !made_from<T, std::optional> &&
+                        !made_from<T, std::variant> && !made_from<T, torch::data::Example>)>;
+
+}  // namespace detail
+
 /// Records the operators of each unit's forward and backward, and calls them again in the calls
 /// that follow: without autograd, without making tensors, and in memory that was planned. What is
 /// outside of units may be anything: it may read numbers on the host, and run other units, or as
@@ -75,12 +88,18 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     using Result = decltype(next(std::forward<Args>(args)...));
-    constexpr bool has_results = [] {
+    constexpr bool is_seen = [] {
       if constexpr (std::is_void_v<Result>) return false;
-      else return detail::may_hold_tensors<Result> && std::is_copy_constructible_v<Result>;
+      else
+        return detail::may_hold_tensors<Result> && std::is_copy_constructible_v<Result> &&
+               !detail::any_inside<detail::IsOpaque, Result>();
     }();
-    if constexpr (!has_results) return next(std::forward<Args>(args)...);
-    else return replayed_or_recorded<Result>(unit, next, std::forward<Args>(args)...);
+    if constexpr (is_seen) {
+      return replayed_or_recorded<Result>(unit, next, std::forward<Args>(args)...);
+    } else {
+      if (recorder_ == nullptr && may_replay()) refuse_results(unit);
+      return next(std::forward<Args>(args)...);
+    }
   }
   void end_step(const StepGradients&, Report&) noexcept { blocks_->free_unused(); }
   void abort() noexcept { is_active_ = false, recorder_ = nullptr; }
@@ -111,16 +130,18 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
     std::vector<detail::BatchForm> forms = {};
 
     template <class Arg>
-    void add(const Arg&) {}
-    template <class Arg>
-    void add(Arg& arg) {
-      detail::for_each_tensor(arg, [&](const at::Tensor& t) { tensors.push_back(t); });
-      forms.emplace_back().take_values(0, arg);
+    void add(std::remove_reference_t<Arg>& arg) {
+      if constexpr (std::is_lvalue_reference_v<Arg> &&
+                    !std::is_const_v<std::remove_reference_t<Arg>>) {
+        detail::for_each_tensor(arg, [&](const at::Tensor& t) { tensors.push_back(t); });
+        forms.emplace_back().take_values(0, arg);
+      }
     }
+    /// `Args` are as they were given: a temporary may be moved from.
     template <class... Args>
-    static Changeable of(Args&&... args) {
+    static Changeable of(std::remove_reference_t<Args>&... args) {
       Changeable all;
-      (all.add(args), ...);
+      (all.template add<Args>(args), ...);
       return all;
     }
     bool operator==(const Changeable& other) const;
@@ -154,17 +175,17 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
                   Args&&... args) {
     std::optional<Result> result;
     auto compute = [&](detail::Recorder& recorder) {
-      const Changeable before = Changeable::of(args...);
+      const Changeable before = Changeable::of<Args...>(args...);
       {
         const Within within(recorder_, recorder);
         const detail::UnitName name(&recorder, unit.name);
         result.emplace(next(std::forward<Args>(args)...));
       }
-      if constexpr ((std::is_lvalue_reference_v<Args> || ...))
-        if (!(before == Changeable::of(args...))) note_changed_arguments(recorder);
+      if (!(before == Changeable::of<Args...>(args...))) note_changed_arguments(recorder);
       note_changed_module(recorder, unit);
       Tensors tensors;
       detail::for_each_tensor(*result, [&](const at::Tensor& t) { tensors.push_back(t); });
+      if (tensors.empty()) recorder.add_problem(unseen_results);
       return tensors;
     };
     const Tensors tensors = tape.record(arguments, throws(), *allow_, compute);
@@ -187,6 +208,11 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
   bool may_replay();
   /// Throws BadModel for a unit that changes itself in each call.
   void end_usual_call(const Unit& unit);
+  /// Refuses a unit whose results have a type in which no tensor is seen.
+  void refuse_results(const Unit& unit);
+  static constexpr const char* unseen_results =
+      "it returns no tensor that Capture sees. Return a tensor, or a tuple, a list or a struct of "
+      "tensors.";
   static void note_changed_arguments(detail::Recorder& recorder);
   void note_changed_module(detail::Recorder& recorder, const Unit& unit) const;
 

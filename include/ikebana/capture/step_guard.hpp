@@ -3,6 +3,7 @@
 // model, and what a recorder may read.
 #include <ikebana/capture/guards.hpp>
 #include <ikebana/capture/recorder.hpp>
+#include <ikebana/grammar/wrapping_order.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/state/archive.hpp>
 

@@ -202,9 +202,9 @@ struct PartOf<Capture<What>> {
   using type = What;
 };
 /// The part of a step that a recipe captures; the whole step, if none.
-template <class Core>
-using captured_part =
-    typename PartOf<std::decay_t<decltype(std::declval<Core&>().mechanisms.capture.values)>>::type;
+template <class Recipe>
+using captured_part = typename PartOf<
+    std::decay_t<decltype(std::declval<Mechanisms<Recipe>&>().capture.values)>>::type;
 
 }  // namespace detail
 

@@ -332,7 +332,103 @@ TEST_CASE("captured units: the tape that was used least recently is dropped") {
       "tapes is 0"));
 }
 
-TEST_CASE("captured units: two trainers alternate, and run on two threads") {
+TEST_CASE("captured units: two trainers on two threads") {
+  struct Still : RecordedNetImpl {
+    Still() { first->drop->options.p(0), second->drop->options.p(0); }
+  };
+  auto train = [](std::vector<at::Tensor>& losses, auto trainer) {
+    for (int i = 0; i < 40; ++i)
+      losses.push_back(trainer.step(Rows{at::ones({12, 16}), at::arange(12) % 7}).mean());
+    CHECK(trainer.template mechanism<Capture<EachUnit>>().replays() > 60);
+  };
+  auto check_two = [&](auto... policies) {
+    std::vector<at::Tensor> all[3];
+    auto made = [&] {
+      return Trainer{seeded([] { return std::make_shared<Still>(); }), CrossEntropyLoss{}, SGD{},
+                     Capture<EachUnit>{}, policies...};
+    };
+    train(all[0], made());
+    auto a = made(), b = made();
+    std::thread one([&] { train(all[1], std::move(a)); });
+    std::thread two([&] { train(all[2], std::move(b)); });
+    one.join(), two.join();
+    CHECK(test::same_bits(all[1], all[0]));
+    CHECK(test::same_bits(all[2], all[0]));
+  };
+  check_two();
+  check_two(Precision<BF16>{});
+}
+
+/// The children of a Sequential are its units.
+struct Chain {
+  static torch::nn::Sequential made() {
+    namespace nn = torch::nn;
+    return nn::Sequential(nn::Linear(8, 8), nn::BatchNorm1d(8), nn::Tanh(),
+                          nn::Unflatten(nn::UnflattenOptions(1, {2, 4})), nn::Flatten(),
+                          nn::Dropout(0.5), nn::Dropout(0.0), nn::Linear(8, 3));
+  }
+};
+TEST_CASE("captured units: the layers of a Sequential, of which some are views") {
+  Trainer eager{seeded(Chain::made), CrossEntropyLoss{.outputs = true}, SGD{.lr = 0.1}};
+  Trainer captured{seeded(Chain::made), CrossEntropyLoss{.outputs = true}, SGD{.lr = 0.1},
+                   Capture<EachUnit>{}, Observe<Memory>{.by_unit = true}};
+  for (int i = 0; i < 10; ++i) {
+    const Outcome expected = outcome_of(eager, body_batch(i), i);
+    REQUIRE(difference(outcome_of(captured, body_batch(i), i), expected) == "");
+  }
+  CHECK(captured.template mechanism<Capture<EachUnit>>().replays() == 5 * 6);
+
+  auto refused = [](const char* text, auto layer) {
+    Trainer trainer{torch::nn::Sequential(torch::nn::Linear(8, 8), layer), CrossEntropyLoss{},
+                    Capture<EachUnit>{}};
+    std::string error;
+    for (int i = 0; i < 4; ++i) error += test::message_of([&] { trainer.step(body_batch(i)); });
+    CAPTURE(error);
+    CHECK(test::contains(error, text));
+    CHECK(test::contains(error, "unit `1`"));
+  };
+  refused("in place", torch::nn::ReLU(torch::nn::ReLUOptions(true)));
+}
+
+/// Takes arguments by value, and by a reference that it changes.
+struct TakingImpl : torch::nn::Module {
+  torch::nn::Linear linear{body_width, body_width};
+  bool changes = false;
+  TakingImpl() { register_module("linear", linear); }
+  at::Tensor forward(at::Tensor x, at::Tensor& state, std::unique_ptr<int> moved) {
+    x = linear(x) * *moved;
+    if (changes) state = x.detach();
+    return x + state;
+  }
+};
+TORCH_MODULE(Taking);
+struct TakingNetImpl : torch::nn::Module {
+  using units = Units<Taking>;
+  Taking taking;
+  at::Tensor state = at::zeros({5, body_width});
+  TakingNetImpl() { register_module("taking", taking); }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    at::Tensor now = state;
+    const at::Tensor y = run(taking, batch.input * 1, now, std::make_unique<int>(2));
+    return {y.square().sum(), batch.input.size(0), y};
+  }
+};
+TORCH_MODULE(TakingNet);
+
+TEST_CASE("captured units: arguments that are moved from, and arguments that are changed") {
+  auto both = compared<TakingNet>(SGD{.lr = 0.01});
+  for (int i = 0; i < 10; ++i)
+    if (!both.step(i, body_batch(i), nothing)) return;
+  CHECK(both.replays() == 6);
+  Trainer trainer{TakingNet(), SGD{}, Capture<EachUnit>{}};
+  trainer.model()->taking->changes = true;
+  std::string error;
+  for (int i = 0; i < 4; ++i) error = test::message_of([&] { trainer.step(body_batch(i)); });
+  CHECK(test::contains(error, "changes an argument of its caller's"));
+}
+
+TEST_CASE("captured units: two trainers alternate, and are moved") {
   using Both = ComparedWith<EachUnit, Deciding, AdamW>;
   Both one, other;
   for (int i = 0; i < 12; ++i)

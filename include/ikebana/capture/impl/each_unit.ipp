@@ -92,6 +92,14 @@ IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::end_usual_call(const Unit& uni
   detail::refuse_unit(unit.name, problem, throws());
 }
 
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::refuse_results(const Unit& unit) {
+  detail::UnitTapes& all = units_[unit.index];
+  if (!all.problems.empty()) return void(++usual_calls_);
+  const std::string problem = std::string("\n  ") + unseen_results;
+  if (!throws()) all.problems = problem;
+  detail::refuse_unit(unit.name, problem, throws());
+}
+
 IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::note_changed_arguments(
     detail::Recorder& recorder) {
   recorder.add_problem(
