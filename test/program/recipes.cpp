@@ -65,11 +65,11 @@ TEST_CASE("programs are captured to the bit") {
       trainer.with_full_weights([&](auto& model) {
         for (const auto& p : model->parameters()) trace.weights.push_back(p.detach().clone());
       });
-      if constexpr (sizeof...(policies) > 0)
-        CHECK(trainer.template mechanism<Capture<WholeStep>>().replays() > 0);
+      (CHECK(trainer.template mechanism<decltype(policies)>().replays() > 0), ...);
       return trace;
     };
     CHECK(losses(Capture<WholeStep>{}) == losses());
+    CHECK(losses(Capture<EachUnit>{.on_refusal = OnRefusal::Eager}) == losses());
   });
 }
 

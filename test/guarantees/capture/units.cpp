@@ -1,29 +1,14 @@
 // Under Capture<EachUnit> every step is the step without it, to the bit, whatever the host decides
 // outside of units.
-#include "captured.hpp"
+#include "units.hpp"
 
 #include <thread>
 
 #include "trainer/failing.hpp"
 
-namespace guarantees::units {
+namespace guarantees::units_captured {
 
-/// The host decides in each step which blocks are run, and how often. What a block is given is used
-/// by other code as well.
-struct DecidingImpl : RecordedNetImpl {
-  template <class Run>
-  Loss loss(Run& run, const Rows& batch) {
-    const at::Tensor begin = batch_norm(in(batch.input));
-    const auto way = static_cast<int>(begin[0][0].template item<float>() * 10) % 3;
-    at::Tensor x = run(first, begin);
-    if (way != 0) x = run(second, x) + begin;
-    if (way == 1) x = run(first, x * 0.5);
-    const at::Tensor logits = head(x + begin);
-    return {at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum),
-            (batch.target != -100).sum(), logits};
-  }
-};
-TORCH_MODULE(Deciding);
+using namespace units;
 
 template <class... Policies>
 void check(const std::string& name, const Policies&... policies) {
@@ -93,11 +78,6 @@ struct ManyNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ManyNet);
 
-template <class Net, class... Policies>
-auto compared(const Policies&... policies) {
-  return ComparedWith<EachUnit, Net, Policies...>(policies...);
-}
-
 TEST_CASE("captured units: arguments and results of many kinds") {
   auto both = compared<ManyNet>(AdamW{.lr = 0.01});
   for (int i = 0; i < 12; ++i)
@@ -105,93 +85,6 @@ TEST_CASE("captured units: arguments and results of many kinds") {
   CHECK(both.error == "");
   CHECK(both.capture().recordings() == 6);
   CHECK(both.replays() == 2 * 12 - 2 - 6);
-}
-
-/// A net of one unit, whose body and use the test supplies.
-struct UsedImpl : BodyNetImpl {
-  using Use = std::function<at::Tensor(const std::function<at::Tensor(at::Tensor)>& unit,
-                                       const at::Tensor& x, int step)>;
-  static inline BodyImpl::Function made_body = usual_body;
-  static inline Use use;
-  static inline int step_now = 0;
-  UsedImpl() : BodyNetImpl(made_body, usual_ending) {}
-  template <class Run>
-  Loss loss(Run& run, const Rows& batch) {
-    const std::function<at::Tensor(at::Tensor)> unit = [&](at::Tensor t) { return run(body, t); };
-    const at::Tensor y = use(unit, in(batch.input), step_now);
-    return {.sum = (y * y).sum(), .count = batch.input.size(0), .outputs = y};
-  }
-};
-TORCH_MODULE(Used);
-
-struct Figures {
-  std::int64_t replays, recordings, usual;
-  std::string error;
-};
-/// Steps a net whose unit is `body`, used by `use`, and returns what Capture did.
-template <class... Policies>
-Figures used(const BodyImpl::Function& body, const UsedImpl::Use& use,
-             const Capture<EachUnit>& capture = {}, const Policies&... policies) {
-  UsedImpl::made_body = body, UsedImpl::use = use;
-  Trainer eager{seeded([] { return Used(); }), SGD{.lr = 0.01}, policies...};
-  Trainer captured{seeded([] { return Used(); }), SGD{.lr = 0.01}, policies..., capture};
-  Figures all{};
-  for (int i = 0; i < 12; ++i) {
-    UsedImpl::step_now = i;
-    const Outcome a = outcome_of(captured, body_batch(i), i);
-    if (a.error != "") all.error = a.error;
-    if (test::contains(a.error, "Capture<EachUnit>")) break;
-    const std::string text = difference(a, outcome_of(eager, body_batch(i), i));
-    CHECK(text == "");
-    if (text != "") break;
-  }
-  const auto& c = captured.template mechanism<Capture<EachUnit>>();
-  all.replays = c.replays(), all.recordings = c.recordings(), all.usual = c.usual_calls();
-  return all;
-}
-const UsedImpl::Use once = [](const auto& unit, const at::Tensor& x, int) { return unit(x); };
-
-TEST_CASE("captured units: gradients of other forms make the step again, without the unit's tape") {
-  const Figures figures = used(usual_body, [](const auto& unit, const at::Tensor& x, int step) {
-    return step % 8 == 6 ? unit(x).sum(0, true).expand({5, body_width}) : unit(x);
-  });
-  CHECK(figures.error == "");
-  CHECK(figures.recordings == 2);
-  CHECK(figures.replays == 3);  // steps 4 and 5, and a part of 6
-  CHECK(figures.usual == 6);
-}
-
-TEST_CASE("captured units: a result that is changed in place") {
-  auto changed = [](int begin) {
-    return [begin](const auto& unit, const at::Tensor& x, int step) {
-      at::Tensor y = unit(x);
-      if (step >= begin) y.mul_(2);
-      return y;
-    };
-  };
-  auto not_saved = [](BodyImpl& self, const at::Tensor& x) { return self.linear(at::tanh(x)); };
-  CHECK(used(not_saved, changed(0)).replays == 8);
-  CHECK(used(not_saved, changed(6)).error == "");
-  CHECK(test::contains(used(usual_body, changed(6)).error, "was changed in place"));
-  const Figures figures = used(usual_body, changed(0));  // LibTorch's own error
-  CHECK(test::contains(figures.error, "modified by an inplace operation"));
-}
-
-TEST_CASE("captured units: an argument or a weight that is changed in place before backward") {
-  auto argument = [](const auto& unit, const at::Tensor& x, int step) {
-    const at::Tensor a = x * 1, y = unit(a);
-    if (step == 8) a.data().mul_(1), a.mul_(2);
-    return y;
-  };
-  CHECK(test::contains(used(usual_body, argument).error, "was changed in place"));
-}
-
-TEST_CASE("captured units: views of arguments run as usual") {
-  const Figures figures = used(
-      [](BodyImpl&, const at::Tensor& x) { return x.view({x.size(0), 2, -1}).flatten(1); }, once);
-  CHECK(figures.error == "");
-  CHECK(figures.recordings == 1);
-  CHECK(figures.replays == 0);
 }
 
 /// A backward that passes on what it is given, and what forward has made.
@@ -222,30 +115,6 @@ TEST_CASE("captured units: gradients that are seeds or saved tensors as they are
   CHECK(figures.replays == 18);
 }
 
-TEST_CASE("captured units: calls without gradients, and on other threads, run as usual") {
-  const Figures figures = used(usual_body, [](const auto& unit, const at::Tensor& x, int) {
-    at::Tensor teacher, other;
-    {
-      const at::NoGradGuard no_grad;
-      teacher = unit(x);
-    }
-    std::thread([&] { other = unit(x); }).join();
-    return unit(x) * teacher + other;
-  });
-  CHECK(figures.error == "");
-  CHECK(figures.replays == 8);
-}
-
-TEST_CASE("captured units: a unit's gradient is taken in forward, and the graph kept") {
-  const Figures figures = used(usual_body, [](const auto& unit, const at::Tensor& x, int) {
-    const at::Tensor y = unit(x), seed = at::ones_like(y);
-    const at::Tensor slope = torch::autograd::grad({y}, {x}, {seed}, /*retain_graph=*/true)[0];
-    return y * slope;
-  });
-  CHECK(figures.error == "");
-  CHECK(figures.replays > 5);
-}
-
 TEST_CASE("captured units: a mode or a number of a module that changes within a step") {
   auto body = [](BodyImpl& self, const at::Tensor& x) { return self.drop(self.linear(x)); };
   UsedImpl::made_body = body;
@@ -262,58 +131,6 @@ TEST_CASE("captured units: a mode or a number of a module that changes within a 
   }
   CHECK(both.error == "");
   CHECK(both.capture().recordings() == 8);
-}
-
-/// An error names the unit, and what it does that a replay would not repeat.
-TEST_CASE("captured units: what cannot be recorded is refused") {
-  auto refused = [](const BodyImpl::Function& body, const std::string& text,
-                    const UsedImpl::Use& use = once) {
-    CAPTURE(text);
-    const std::string error = used(body, use).error;
-    CAPTURE(error);
-    CHECK(test::contains(error, "Capture<EachUnit>"));
-    CHECK(test::contains(error, "unit `body`"));
-    CHECK(test::contains(error, text));
-  };
-  using Self = BodyImpl;
-  using T = at::Tensor;
-  refused([](Self&, const T& x) { return x * x.sum().item<double>(); }, "gives the host a number");
-  refused([](Self& self, const T& x) { return x * self.loose; }, "no operator of the step makes");
-  refused([](Self&, const T& x) { return x * (1.0 + UsedImpl::step_now); }, "differs between");
-  refused([](Self& self, const T& x) { return ++self.calls, self.linear(x); },
-          "changes a member of itself");
-  refused([](Self& self, const T& x) { return x.mul_(2), self.linear(x); }, "in place");
-  refused([](Self& self, const T& x) { return self.linear(x), x.view(-1).view({-1, body_width}); },
-          "a result is an argument");
-  static T leaked;
-  refused([](Self& self, const T& x) { return leaked = self.linear(x), leaked * 2; },
-          "is no result of it", [](const auto& unit, const T& x, int) { return unit(x) + leaked; });
-  refused(usual_body, "create_graph", [](const auto& unit, const T& x, int) {
-    const T y = unit(x);
-    return y * torch::autograd::grad({y}, {x}, {at::ones_like(y)}, true, /*create_graph=*/true)[0];
-  });
-  static T foreign;
-  refused([](Self&, const T& x) { return x * foreign; }, "that no operator of the step makes",
-          [](const auto& unit, const T& x, int) {
-            foreign = x.sum(0);
-            return unit(x);
-          });
-  leaked.reset(), foreign.reset();
-}
-
-TEST_CASE("captured units: under OnRefusal::Eager only the unit that is refused runs as usual") {
-  struct Warnings : c10::WarningHandler {
-    std::vector<std::string> all;
-    void process(const c10::Warning& warning) override { all.push_back(warning.msg()); }
-  } warnings;
-  const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-  const Figures figures =
-      used([](BodyImpl&, const at::Tensor& x) { return x * x.sum().item<double>(); }, once,
-           Capture<EachUnit>{.on_refusal = OnRefusal::Eager});
-  CHECK(figures.error == "");
-  CHECK(figures.usual == 9);
-  REQUIRE(warnings.all.size() == 1);
-  CHECK(test::contains(warnings.all[0], "`body`"));
 }
 
 TEST_CASE("captured units: the tape that was used least recently is dropped") {
@@ -357,75 +174,6 @@ TEST_CASE("captured units: two trainers on two threads") {
   };
   check_two();
   check_two(Precision<BF16>{});
-}
-
-/// The children of a Sequential are its units.
-struct Chain {
-  static torch::nn::Sequential made() {
-    namespace nn = torch::nn;
-    return nn::Sequential(nn::Linear(8, 8), nn::BatchNorm1d(8), nn::Tanh(),
-                          nn::Unflatten(nn::UnflattenOptions(1, {2, 4})), nn::Flatten(),
-                          nn::Dropout(0.5), nn::Dropout(0.0), nn::Linear(8, 3));
-  }
-};
-TEST_CASE("captured units: the layers of a Sequential, of which some are views") {
-  Trainer eager{seeded(Chain::made), CrossEntropyLoss{.outputs = true}, SGD{.lr = 0.1}};
-  Trainer captured{seeded(Chain::made), CrossEntropyLoss{.outputs = true}, SGD{.lr = 0.1},
-                   Capture<EachUnit>{}, Observe<Memory>{.by_unit = true}};
-  for (int i = 0; i < 10; ++i) {
-    const Outcome expected = outcome_of(eager, body_batch(i), i);
-    REQUIRE(difference(outcome_of(captured, body_batch(i), i), expected) == "");
-  }
-  CHECK(captured.template mechanism<Capture<EachUnit>>().replays() == 5 * 6);
-
-  auto refused = [](const char* text, auto layer) {
-    Trainer trainer{torch::nn::Sequential(torch::nn::Linear(8, 8), layer), CrossEntropyLoss{},
-                    Capture<EachUnit>{}};
-    std::string error;
-    for (int i = 0; i < 4; ++i) error += test::message_of([&] { trainer.step(body_batch(i)); });
-    CAPTURE(error);
-    CHECK(test::contains(error, text));
-    CHECK(test::contains(error, "unit `1`"));
-  };
-  refused("in place", torch::nn::ReLU(torch::nn::ReLUOptions(true)));
-}
-
-/// Takes arguments by value, and by a reference that it changes.
-struct TakingImpl : torch::nn::Module {
-  torch::nn::Linear linear{body_width, body_width};
-  bool changes = false;
-  TakingImpl() { register_module("linear", linear); }
-  at::Tensor forward(at::Tensor x, at::Tensor& state, std::unique_ptr<int> moved) {
-    x = linear(x) * *moved;
-    if (changes) state = x.detach();
-    return x + state;
-  }
-};
-TORCH_MODULE(Taking);
-struct TakingNetImpl : torch::nn::Module {
-  using units = Units<Taking>;
-  Taking taking;
-  at::Tensor state = at::zeros({5, body_width});
-  TakingNetImpl() { register_module("taking", taking); }
-  template <class Run>
-  Loss loss(Run& run, const Rows& batch) {
-    at::Tensor now = state;
-    const at::Tensor y = run(taking, batch.input * 1, now, std::make_unique<int>(2));
-    return {y.square().sum(), batch.input.size(0), y};
-  }
-};
-TORCH_MODULE(TakingNet);
-
-TEST_CASE("captured units: arguments that are moved from, and arguments that are changed") {
-  auto both = compared<TakingNet>(SGD{.lr = 0.01});
-  for (int i = 0; i < 10; ++i)
-    if (!both.step(i, body_batch(i), nothing)) return;
-  CHECK(both.replays() == 6);
-  Trainer trainer{TakingNet(), SGD{}, Capture<EachUnit>{}};
-  trainer.model()->taking->changes = true;
-  std::string error;
-  for (int i = 0; i < 4; ++i) error = test::message_of([&] { trainer.step(body_batch(i)); });
-  CHECK(test::contains(error, "changes an argument of its caller's"));
 }
 
 TEST_CASE("captured units: two trainers alternate, and are moved") {
@@ -474,4 +222,4 @@ TEST_CASE("captured units: the tape is a text by unit") {
   CHECK(test::contains(text, "backward"));
 }
 
-}  // namespace guarantees::units
+}  // namespace guarantees::units_captured
