@@ -167,7 +167,12 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
       return recorded<Result>(*tape, unit, arguments, next, std::forward<Args>(args)...);
     ++replays_;
     Result result = std::as_const(*std::static_pointer_cast<Result>(tape->skeleton));
-    detail::put_tensors(result, tape->replay(arguments));
+    try {
+      detail::put_tensors(result, tape->replay(arguments));
+    } catch (const c10::Error&) {
+      next.core->failure.unit.note(unit.name, args...);
+      throw;
+    }
     return result;
   }
   template <class Result, class Next, class... Args>

@@ -122,7 +122,13 @@ TEST_CASE("captured units: under OnRefusal::Eager only the unit that is refused 
            Capture<EachUnit>{.on_refusal = OnRefusal::Eager});
   CHECK(figures.error == "");
   CHECK(figures.usual == 9);
-  REQUIRE(warnings.all.size() == 1);
+  CHECK(used([](BodyImpl&, const at::Tensor& x) { return x * x.sum().item<double>(); },
+             [](const auto& unit, const at::Tensor& x, int step) {
+               return unit(x) * unit(x.narrow(0, 0, step % 4 + 1)).sum();
+             },
+             Capture<EachUnit>{.on_refusal = OnRefusal::Eager})
+            .usual == 21);
+  REQUIRE(warnings.all.size() == 2);  // one for each trainer
   CHECK(test::contains(warnings.all[0], "`body`"));
 }
 
@@ -155,6 +161,19 @@ TEST_CASE("captured units: the layers of a Sequential, of which some are views")
     CHECK(test::contains(error, "unit `1`"));
   };
   refused("in place", torch::nn::ReLU(torch::nn::ReLUOptions(true)));
+}
+
+TEST_CASE("captured units: an error in a replay names the unit") {
+  const Figures figures = used(
+      [](BodyImpl& self, const at::Tensor& x) {
+        return self.linear(x).index_select(0, x.select(1, 0).abs().to(at::kLong));
+      },
+      [](const auto& unit, const at::Tensor& x, int step) {
+        return unit(step == 9 ? x + 100 : x * 0.01);
+      });
+  CHECK(test::contains(figures.error, "index out of range"));
+  CHECK(test::contains(figures.error, "`body`"));
+  CHECK(figures.replays == 8);
 }
 
 /// Takes arguments by value, and by a reference that it changes.

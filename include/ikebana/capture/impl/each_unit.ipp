@@ -54,6 +54,9 @@ IKEBANA_INLINE bool Mechanism<Capture<EachUnit>>::may_replay() {
 IKEBANA_INLINE detail::UnitTape* Mechanism<Capture<EachUnit>>::tape_of(const Unit& unit) {
   detail::UnitTapes& all = units_[unit.index];
   if (is_innermost_ && has_inner_[unit.index]) return nullptr;
+  if (!throws())  // once for a unit, and not for each of its forms
+    for (const auto& tape : all.tapes)
+      if (!tape->has_other_seeds() && all.problems.empty()) all.problems = tape->problems();
   if (!all.problems.empty()) return ++usual_calls_, nullptr;
   if (all.tensors == nullptr || !all.guard.is_unchanged()) {
     all.tapes.clear(), all.calls = 0, all.tensors.reset();
