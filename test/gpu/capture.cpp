@@ -158,6 +158,26 @@ TEST_CASE("capture: a loss whose terms and outputs are one tensor") {
   CHECK(captured.template mechanism<Capture<WholeStep>>().replays() == 4);
 }
 
+/// Batch norm reads the batch itself, and writes its statistics alone.
+struct NormedInput {
+  template <class Run>
+  Loss operator()(Run& run, Plain& model, const Rows& batch) const {
+    return Counted()(run, model, Rows{model->first->norm(batch.input), batch.target});
+  }
+};
+
+TEST_CASE("capture: batch norm of the batch itself") {
+  const Deterministic deterministic;
+  Trainer eager{made<Plain>(), NormedInput{}, SGD{.lr = 1e-2}};
+  Trainer captured{made<Plain>(), NormedInput{}, SGD{.lr = 1e-2}, Capture<WholeStep>{}};
+  for (int i = 0; i < 8; ++i) {
+    CAPTURE(i);
+    const Outcome expected = stepped(eager, rows(i), i);
+    REQUIRE(difference(stepped(captured, rows(i), i), expected) == "");
+  }
+  CHECK(captured.template mechanism<Capture<WholeStep>>().replays() == 4);
+}
+
 /// A function of a user's own.
 struct Cube : torch::autograd::Function<Cube> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {

@@ -92,7 +92,7 @@ struct Passing : torch::autograd::Function<Passing> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
                                                 const at::Tensor& a, const at::Tensor& b,
                                                 const at::Tensor& c, const at::Tensor& d) {
-    const at::Tensor made = a * 3;
+    const at::Tensor made = a * 0.1;
     context->save_for_backward({made, d});
     return {a + b + c, made + d};
   }
@@ -110,7 +110,7 @@ TEST_CASE("captured units: gradients that are seeds or saved tensors as they are
         const auto y = Passing::apply(a, x, self.linear(a), x);
         return at::tanh(y[0] + y[1]);
       },
-      [](const auto& unit, const at::Tensor& x, int) { return unit(at::tanh(unit(x) + x)); });
+      [](const auto& unit, const at::Tensor& x, int) { return unit(unit(x * 0.1) * 0.1); });
   CHECK(figures.error == "");
   CHECK(figures.replays == 18);
 }

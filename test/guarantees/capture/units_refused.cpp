@@ -164,16 +164,20 @@ TEST_CASE("captured units: the layers of a Sequential, of which some are views")
 }
 
 TEST_CASE("captured units: an error in a replay names the unit") {
-  const Figures figures = used(
-      [](BodyImpl& self, const at::Tensor& x) {
-        return self.linear(x).index_select(0, x.select(1, 0).abs().to(at::kLong));
-      },
-      [](const auto& unit, const at::Tensor& x, int step) {
-        return unit(step == 9 ? x + 100 : x * 0.01);
-      });
-  CHECK(test::contains(figures.error, "index out of range"));
-  CHECK(test::contains(figures.error, "`body`"));
-  CHECK(figures.replays == 8);
+  UsedImpl::made_body = [](BodyImpl& self, const at::Tensor& x) {
+    return self.linear(x).index_select(0, x.select(1, 0).abs().to(at::kLong));
+  };
+  UsedImpl::use = [](const auto& unit, const at::Tensor& x, int step) {
+    return unit(step == 9 ? x + 100 : x * 0.01);
+  };
+  Trainer trainer{seeded([] { return Used(); }), SGD{.lr = 0.01}, Capture<EachUnit>{}};
+  for (int i = 0; i < 12; ++i) {
+    UsedImpl::step_now = i;
+    const std::string error = test::message_of([&] { trainer.step(body_batch(i)); });
+    CHECK(error.empty() == (i != 9));
+    if (i == 9) CHECK(test::contains(error, "index out of range in self, in unit `body`"));
+  }
+  CHECK(trainer.template mechanism<Capture<EachUnit>>().replays() == 8);
 }
 
 /// Takes arguments by value, and by a reference that it changes.

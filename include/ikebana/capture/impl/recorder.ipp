@@ -200,7 +200,7 @@ IKEBANA_INLINE void Recorder::note_written(const bridge::OperatorCall& call,
         if (t.defined()) {
           RecordedMemory& memory = recording_.memory[t.memory];
           memory.is_written = true;
-          memory.is_changed |= memory.use == MemoryUse::Given;
+          memory.is_changed |= memory.use == MemoryUse::Given && writes_argument(call.schema(), i);
           Known& known = known_[t.memory];
           known.has_hash = false;
           if (auto storage = known.storage.lock())
