@@ -75,9 +75,9 @@ std::string onion(bool moves, const std::string& unit, const std::string& inside
   auto around = [&](const char* axis) {
     return std::string(axis) + ".around_unit(" + unit + "){ ";
   };
-  return around("observe") + around("capture") +
-         (moves ? each(gather_chain, "gather(" + unit + ")") + " " : "") + around("shard") +
-         around("offload") + around("checkpoint") + around("precision") + inside + " } } } } } } ";
+  return around("observe") + (moves ? each(gather_chain, "gather(" + unit + ")") + " " : "") +
+         around("shard") + around("offload") + around("capture") + around("checkpoint") +
+         around("precision") + inside + " } } } } } } ";
 }
 std::string forward(bool moves) {
   return (moves ? each(gather_chain, "gather()") : std::string()) +
