@@ -65,7 +65,7 @@ TEST_CASE("programs are captured to the bit") {
       trainer.with_full_weights([&](auto& model) {
         for (const auto& p : model->parameters()) trace.weights.push_back(p.detach().clone());
       });
-      (CHECK(trainer.template mechanism<decltype(policies)>().replays() > 0), ...);
+      CHECK(((trainer.template mechanism<decltype(policies)>().replays() > 0) && ...));
       return trace;
     };
     CHECK(losses(Capture<WholeStep>{}) == losses());
