@@ -30,6 +30,9 @@ struct UnitRecording {
   Recording operators = {};
   std::vector<RecordedTensor> arguments = {}, results = {}, seeds = {}, gradients = {};
   std::vector<bool> requires_grad = {};  ///< true for each result that has a gradient
+  /// For each result, the first one that is the same tensor for the host. Others may share its
+  /// memory, such as `detach()` of it.
+  std::vector<std::size_t> first_results = {};
   /// Where each gradient goes: to an argument, or to a parameter, which are counted after them. A
   /// target that the unit uses several times has a gradient for each use: autograd adds them up in
   /// the order in which it would without Capture.

@@ -87,6 +87,79 @@ TEST_CASE("captured units: arguments and results of many kinds") {
   CHECK(both.replays() == 2 * 12 - 2 - 6);
 }
 
+/// Two results are one tensor for the host, one of them without its gradient; a third is a view.
+struct TwoWaysImpl : torch::nn::Module {
+  torch::nn::Linear linear{body_width, body_width};
+  TwoWaysImpl() { register_module("linear", linear); }
+  std::vector<at::Tensor> forward(const at::Tensor& x) {
+    const at::Tensor y = at::tanh(linear(x));
+    return {y, y.detach(), y.view_as(y), y};
+  }
+};
+TORCH_MODULE(TwoWays);
+struct TwoWaysNetImpl : torch::nn::Module {
+  using units = Units<TwoWays>;
+  TwoWays two;
+  TwoWaysNetImpl() { register_module("two", two); }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    const std::vector<at::Tensor> y = run(two, batch.input);
+    CHECK(!y[1].requires_grad());
+    CHECK(y[3].is_same(y[0]));
+    CHECK(!y[2].is_same(y[0]));
+    return {(y[0] * y[1] + y[2].square()).sum(), batch.input.size(0), y[1]};
+  }
+};
+TORCH_MODULE(TwoWaysNet);
+
+TEST_CASE("captured units: results in one memory, with and without a gradient") {
+  auto both = compared<TwoWaysNet>(SGD{.lr = 0.01});
+  for (int i = 0; i < 10; ++i)
+    if (!both.step(i, body_batch(i), nothing)) return;
+  CHECK(both.error == "");
+  CHECK(both.replays() == 6);
+}
+
+/// One unit stands within two others.
+struct OuterImpl : torch::nn::Module {
+  RecordedBlock inner;
+  torch::nn::Dropout drop{0.1};
+  explicit OuterImpl(RecordedBlock shared = RecordedBlock()) : inner(std::move(shared)) {
+    register_module("inner", inner), register_module("drop", drop);
+  }
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    return drop(run(inner, x)) + x;
+  }
+};
+TORCH_MODULE(Outer);
+struct NestedImpl : torch::nn::Module {
+  using units = Units<Outer, RecordedBlock>;
+  Outer a, b;
+  NestedImpl() : b(a->inner) { register_module("a", a), register_module("b", b); }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    const at::Tensor y = run(b, run(a, batch.input));
+    return {y.square().sum(), batch.input.size(0), y};
+  }
+};
+TORCH_MODULE(Nested);
+
+template <class... Policies>
+void check_nested(std::int64_t replays, const Policies&... policies) {
+  auto both = compared<Nested>(SGD{.lr = 1e-3}, policies...);
+  for (int i = 0; i < 12; ++i)
+    if (!both.step(i, recorded_batch(i), nothing)) return;
+  CHECK(both.error == "");
+  CHECK(both.replays() == replays);
+}
+TEST_CASE("captured units: units within units") {
+  check_nested(2 * (12 - 4));  // the outer ones, as a whole
+  check_nested(2 * (12 - 4), Checkpoint<Full>{});
+  check_nested(2 * 12 - 4 - 2, Precision<BF16Weights>{});  // the inner one
+  check_nested(2 * 12 - 4 - 2, Offload<CPU>{});
+}
+
 /// A backward that passes on what it is given, and what forward has made.
 struct Passing : torch::autograd::Function<Passing> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,

@@ -3,6 +3,7 @@
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/capture/each_unit.hpp>
 #include <ikebana/detail/form.hpp>
+#include <unordered_set>
 
 namespace ikebana {
 
@@ -20,12 +21,15 @@ IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::attach(c10::Device device,
                    "Capture<WholeStep>, or leave Capture out.");
   bridge::CountingAllocatorV2::install();
   units_.resize(table.units().size());
-  for (const Unit& unit : table.units())
-    has_inner_.push_back(
-        std::any_of(table.units().begin(), table.units().end(), [&](const Unit& other) {
-          return other.index != unit.index &&
-                 (unit.is_root() || other.name.starts_with(unit.name + "."));
-        }));
+  // By the module, since one may stand within several units, and has a name in one of them.
+  std::unordered_set<const torch::nn::Module*> modules;
+  for (const Unit& unit : table.units()) modules.insert(unit.module.get());
+  for (const Unit& unit : table.units()) {
+    const auto inner = unit.module->modules(/*include_self=*/false);
+    has_inner_.push_back(std::any_of(inner.begin(), inner.end(), [&](const auto& module) {
+      return modules.count(module.get()) != 0;
+    }));
+  }
   // A module computes its name when it is first asked for it, and cannot fail then.
   for (const auto& module : table.units()[0].module->modules()) (void)module->name();
 }

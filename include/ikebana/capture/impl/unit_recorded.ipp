@@ -205,38 +205,39 @@ IKEBANA_INLINE void UnitTape::drop_unused_casts() {
   }
 }
 
+/// Returns the place of one of some values, or their number if it is none of them.
+template <class Value>
+std::size_t place_in(const std::vector<Value>& all, const Value& one) {
+  return static_cast<std::size_t>(std::find(all.begin(), all.end(), one) - all.begin());
+}
+
 IKEBANA_INLINE void UnitTape::plan_passed() {
   using From = PassedTensor::From;
-  auto index_of = [](const auto& all, const auto& one) {
-    return static_cast<std::size_t>(std::find(all.begin(), all.end(), one) - all.begin());
+  auto fresh = [](std::vector<std::uint32_t>& memory, const RecordedTensor& t) {
+    const std::size_t at = place_in(memory, t.memory);
+    if (at == memory.size()) memory.push_back(t.memory);
+    return PassedTensor{From::Fresh, at};
   };
-  auto plan = [&](const std::vector<RecordedTensor>& tensors, std::vector<std::uint32_t>& memory,
-                  const auto& is_elsewhere) {
-    std::vector<PassedTensor> all;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const RecordedTensor& t = tensors[i];
-      const std::size_t before = index_of(tensors, t), seed = index_of(recorded_.seeds, t);
-      if (!t.defined()) {
-        all.push_back({});
-      } else if (before < i) {
-        all.push_back({From::Before, before});
-      } else if (seed < recorded_.seeds.size()) {
-        all.push_back({From::Seed, seed});
-      } else if (tape_->recording().memory[t.memory].use != MemoryUse::GivenAway ||
-                 is_elsewhere(t.memory)) {
-        all.push_back({From::Tape, 0});
-      } else {
-        if (index_of(memory, t.memory) == memory.size()) memory.push_back(t.memory);
-        all.push_back({From::Fresh, index_of(memory, t.memory)});
-      }
-    }
-    return all;
-  };
+  passed_results_.clear(), passed_gradients_.clear();
   result_memory_.clear(), gradient_memory_.clear();
-  passed_results_ = plan(recorded_.results, result_memory_, [](std::uint32_t) { return false; });
-  passed_gradients_ = plan(recorded_.gradients, gradient_memory_, [&](std::uint32_t memory) {
-    return index_of(result_memory_, memory) < result_memory_.size();
-  });
+  for (std::size_t i = 0; i < recorded_.results.size(); ++i) {
+    const std::size_t before = recorded_.first_results[i];
+    if (!recorded_.results[i].defined()) passed_results_.push_back({});
+    else if (before < i) passed_results_.push_back({From::Before, before});
+    else passed_results_.push_back(fresh(result_memory_, recorded_.results[i]));
+  }
+  for (std::size_t i = 0; i < recorded_.gradients.size(); ++i) {
+    const RecordedTensor& t = recorded_.gradients[i];
+    const std::size_t before = place_in(recorded_.gradients, t);
+    const std::size_t seed = place_in(recorded_.seeds, t);
+    if (!t.defined()) passed_gradients_.push_back({});
+    else if (before < i) passed_gradients_.push_back({From::Before, before});
+    else if (seed < recorded_.seeds.size()) passed_gradients_.push_back({From::Seed, seed});
+    else if (tape_->recording().memory[t.memory].use != MemoryUse::GivenAway ||
+             place_in(result_memory_, t.memory) < result_memory_.size())
+      passed_gradients_.push_back({From::Tape});
+    else passed_gradients_.push_back(fresh(gradient_memory_, t));
+  }
 }
 
 IKEBANA_INLINE void UnitTape::find_uses() {

@@ -32,7 +32,8 @@ IKEBANA_INLINE std::string difference(const UnitRecording& a, const UnitRecordin
   auto differ = [](const auto& x, const auto& y) {
     return !std::equal(x.begin(), x.end(), y.begin(), y.end(), same_part);
   };
-  if (!(a.result_form == b.result_form) || differ(a.results, b.results))
+  if (!(a.result_form == b.result_form) || a.first_results != b.first_results ||
+      differ(a.results, b.results))
     return "the results are others, or have another form, than in the call before. Return the same "
            "in each call.";
   if (a.targets != b.targets || differ(a.gradients, b.gradients))
@@ -125,7 +126,8 @@ IKEBANA_INLINE void RecordedUnit::take_results(const Tensors& results) {
       recorder.add_problem(
           "a result is an argument, a parameter or a buffer, or a view of one, and the unit "
           "computes others. Return a clone.");
-    if (has_gradient(results[i]) && first_same(results, i) == i)
+    recording.first_results.push_back(first_same(results, i));
+    if (has_gradient(results[i]) && recording.first_results[i] == i)
       roots_.push_back(torch::autograd::impl::gradient_edge(results[i]));
     recording.results.push_back(result);
     recording.requires_grad.push_back(has_gradient(results[i]));
