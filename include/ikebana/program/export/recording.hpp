@@ -1,5 +1,6 @@
 #pragma once
 // Defines one recorded forward: its values, its operators, and the modules in which they ran.
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 #include <string>
@@ -75,8 +76,6 @@ void each_value(const Operand& operand, F&& f) {
 /// operator.
 void forget_unused(Recording& recording, ValueList& outputs);
 
-/// Returns the name of an operator with its overload: `aten::add.Tensor`.
-std::string name_of(const c10::OperatorHandle& op);
 /// Names an operator and the module that runs it: "`aten::add.Tensor` in unit `blocks.0`".
 std::string place_of(const std::string& op, const std::string& module);
 

@@ -17,11 +17,6 @@ IKEBANA_INLINE bool TensorFacts::is_like(const TensorFacts& other) const {
          device == other.device;
 }
 
-IKEBANA_INLINE std::string name_of(const c10::OperatorHandle& op) {
-  const c10::OperatorName& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 IKEBANA_INLINE std::string place_of(const std::string& op, const std::string& module) {
   return "`" + op + "`" + (module.empty() ? "" : " in unit `" + module + "`");
 }
