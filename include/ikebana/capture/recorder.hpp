@@ -57,6 +57,8 @@ class Recorder : public bridge::OperatorMode,
       return result;
     }
   }
+  /// Other code has run since the last phase, and may have changed all that it can see.
+  void expect_other_contents();
   /// Sets the unit that runs, and returns the former one.
   std::string enter_unit(std::string unit) { return std::exchange(unit_, std::move(unit)); }
 
@@ -102,7 +104,6 @@ class Recorder : public bridge::OperatorMode,
   std::uint32_t memory_of(const at::Tensor& t);
   std::int64_t first_element(const at::Tensor& t);
   std::uint64_t identity_of(std::uint32_t memory);
-  /// Does not compare with the former phase: other code may have run in between.
   void begin_phase(Phase phase);
   /// Finds memory and generators that the host changed.
   void end_phase();

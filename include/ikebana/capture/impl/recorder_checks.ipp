@@ -98,6 +98,9 @@ IKEBANA_INLINE bool Recorder::is_changed(std::uint32_t at, const c10::Storage& s
 IKEBANA_INLINE void Recorder::begin_phase(Phase phase) {
   phase_ = phase;
   random_ = generator_.position_now();
+}
+
+IKEBANA_INLINE void Recorder::expect_other_contents() {
   for (std::uint32_t at = 0; at < known_.size(); ++at)
     if (known_[at].has_hash && recording_.memory[at].use != MemoryUse::Made)
       if (auto storage = known_[at].storage.lock())

@@ -221,6 +221,7 @@ IKEBANA_INLINE void RecordedUnit::add_seed(const at::Tensor& seed) {
 }
 
 IKEBANA_INLINE Tensors RecordedUnit::backward(const Tensors& seeds) {
+  recorder.expect_other_contents();
   recording.seed_form.take_values(0, seeds);
   for (const at::Tensor& seed : seeds) add_seed(seed);
   Tensors gradients = recorder.record(Phase::Backward, [&] { return backward_again(seeds); });
