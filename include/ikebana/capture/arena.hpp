@@ -37,50 +37,6 @@ class Arena {
   std::size_t bytes_ = 0;
 };
 
-/// Blocks of the CPU's memory that replays of units take and return. One that is returned to the
-/// system costs a page fault for each of its pages when it is taken again, so they are kept as
-/// long as each step takes them.
-class BlockPool : public std::enable_shared_from_this<BlockPool> {
- public:
-  /// RAII: a block that is in use.
-  class Taken {
-   public:
-    Taken() = default;
-    Taken(Taken&& other) noexcept
-        : pool_(std::move(other.pool_)), block_(std::move(other.block_)), bytes_(other.bytes_) {}
-    Taken& operator=(Taken&&) = delete;
-    ~Taken() {
-      if (pool_) pool_->return_block(std::move(block_), bytes_);
-    }
-    void* data() const { return block_.get(); }
-
-   private:
-    friend class BlockPool;
-    Taken(std::shared_ptr<BlockPool> pool, c10::DataPtr block, std::size_t bytes)
-        : pool_(std::move(pool)), block_(std::move(block)), bytes_(bytes) {}
-
-    std::shared_ptr<BlockPool> pool_;
-    c10::DataPtr block_;
-    std::size_t bytes_ = 0;
-  };
-
-  /// Returns a block of `bytes` at least, whose content is anything; none for 0.
-  Taken take(std::size_t bytes);
-  /// Frees blocks that were not taken since the last call.
-  void free_unused() noexcept;
-  void clear() noexcept { free_.clear(); }
-
- private:
-  struct Block {
-    c10::DataPtr block;
-    std::size_t bytes;
-    bool was_taken;
-  };
-  void return_block(c10::DataPtr block, std::size_t bytes) noexcept;
-
-  std::vector<Block> free_;
-};
-
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED

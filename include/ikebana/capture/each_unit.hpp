@@ -16,12 +16,9 @@ namespace detail {
 
 /// True for a class in which no tensor would be seen.
 template <class T>
-using IsOpaque =
-    std::bool_constant<std::is_pointer_v<T> ||
-                       (std::is_class_v<T> && !std::is_trivially_copyable_v<T> && !Text<T> &&
-                        !IsTensors<T>::value && !Fields<T> && !Range<T> && !Map<T> &&
-                        !TupleLike<T> && !made_from<T, std::optional> &&
-                        !made_from<T, std::variant> && !made_from<T, torch::data::Example>)>;
+using IsOpaque = std::bool_constant<std::is_pointer_v<T> ||
+                                    (std::is_class_v<T> && !std::is_trivially_copyable_v<T> &&
+                                     !Text<T> && !IsTensors<T>::value && !HasParts<T>)>;
 
 }  // namespace detail
 
@@ -57,16 +54,17 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
   template <class Core, class Batch, class Next>
   Report around_step(Core& core, const Batch&, Next&& next) {
     check();
-    if (!sizes_) sizes_.emplace().template add_model<typename Core::Model>();
+    if (!sizes_) {
+      using Mechanisms = std::decay_t<decltype(core.mechanisms)>;
+      moves_ = Mechanisms::moves_parameters;
+      is_innermost_ = moves_ || Mechanisms::listens_to_backward ||
+                      std::decay_t<decltype(core.mechanisms.observe)>::per_unit;
+      sizes_.emplace().template add_model<typename Core::Model>();
+    }
     if (!guard_.is_unchanged(core)) {
       for (detail::UnitTapes& unit : units_) unit = {};
-      blocks_->clear();
       guard_.take(core);
     }
-    using Mechanisms = std::decay_t<decltype(core.mechanisms)>;
-    moves_ = Mechanisms::moves_parameters;
-    is_innermost_ = moves_ || Mechanisms::listens_to_backward ||
-                    std::decay_t<decltype(core.mechanisms.observe)>::per_unit;
     // Each time another unit runs as usual from then on.
     while (true) {
       const std::int64_t attempts = core.step.attempts;
@@ -101,7 +99,7 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
       return next(std::forward<Args>(args)...);
     }
   }
-  void end_step(const StepGradients&, Report&) noexcept { blocks_->free_unused(); }
+  void end_step(const StepGradients&, Report&) noexcept { buffers_->free_unused(); }
   void abort() noexcept { is_active_ = false, recorder_ = nullptr; }
   std::string describe() const;
 
@@ -168,7 +166,7 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
     ++replays_;
     Result result = std::as_const(*std::static_pointer_cast<Result>(tape->skeleton));
     try {
-      detail::put_tensors(result, tape->replay(arguments));
+      detail::put_tensors(result, tape->replay(std::move(arguments)));
     } catch (const c10::Error&) {
       next.core->failure.unit.note(unit.name, args...);
       throw;
@@ -215,6 +213,8 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
   void end_usual_call(const Unit& unit);
   /// Refuses a unit whose results have a type in which no tensor is seen.
   void refuse_results(const Unit& unit);
+  /// Refuses a unit for all its forms.
+  void refuse(const Unit& unit, const std::string& problem);
   static constexpr const char* unseen_results =
       "it returns no tensor that Capture sees. Return a tensor, or a tuple, a list or a struct of "
       "tensors.";
@@ -223,14 +223,14 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
 
   std::vector<detail::UnitTapes> units_;  // the tapes, by the index of the unit
   std::vector<bool> has_inner_;           // whether it has units within it
-  std::shared_ptr<detail::BlockPool> blocks_ = std::make_shared<detail::BlockPool>();
+  std::shared_ptr<detail::BufferPool> buffers_ = std::make_shared<detail::BufferPool>(
+      std::make_shared<detail::HostMemory>(bridge::HostCopies(at::kCPU)));
   std::optional<detail::ModuleSizes> sizes_;
   detail::StepGuard guard_;
   detail::BatchForm form_;                // the form of the present call
   detail::Recorder* recorder_ = nullptr;  // the recorder of the unit that is recorded now
   std::optional<c10::function_ref<void(detail::Recorder&)>> allow_;
   std::thread::id thread_;
-  std::uint64_t uses_ = 0;
   std::int64_t replays_ = 0, recordings_ = 0, usual_calls_ = 0;
   bool is_active_ = false, moves_ = false;
   bool is_innermost_ = false;  // policies work around each unit, also of units within others

@@ -1,9 +1,11 @@
 #pragma once
 // Compares before each replay all that it takes for granted: the model, the values of policies, the
 // modes of LibTorch, and the form of the batch.
+#include <algorithm>
 #include <ikebana/core/compared_values.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/grammar/units.hpp>
+#include <memory>
 #include <typeindex>
 
 namespace ikebana::detail {
@@ -148,6 +150,38 @@ class BatchForm {
 
   std::vector<std::int64_t> words_;
   std::vector<std::pair<const void*, std::int64_t>> storages_;  // and the offset of the first view
+};
+
+/// Returns the sentence that a module changes itself, which no replay does.
+std::string changed_module_text(const std::string& module);
+
+/// Tapes for several forms, each with a `form()`. The one that was used least recently is dropped
+/// first.
+template <class Tape>
+class TapesByForm {
+ public:
+  /// Returns the tape of this form, or null.
+  Tape* find(const BatchForm& form) {
+    for (const auto& tape : all_)
+      if (tape->form() == form) return tape->last_use = ++uses_, tape.get();
+    return nullptr;
+  }
+  /// Adds a tape, and drops others if there are more than `most` then.
+  Tape& add(std::shared_ptr<Tape> tape, std::int64_t most) {
+    while (!all_.empty() && std::ssize(all_) >= most)
+      all_.erase(std::min_element(all_.begin(), all_.end(), [](const auto& a, const auto& b) {
+        return a->last_use < b->last_use;
+      }));
+    all_.push_back(std::move(tape));
+    all_.back()->last_use = ++uses_;
+    return *all_.back();
+  }
+  void clear() noexcept { all_.clear(); }
+  const std::vector<std::shared_ptr<Tape>>& all() const { return all_; }
+
+ private:
+  std::vector<std::shared_ptr<Tape>> all_;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace ikebana::detail

@@ -81,7 +81,7 @@ class MicrobatchTape {
     std::size_t i = 0;
     for_each_tensor(microbatch, [&](const at::Tensor& t) {
       if (graph_) graph_->give(i++, t);
-      else give(batch_[i++], t);
+      else tape_->bind(batch_[i++], t);
     });
     bind_gradients(masters);
     for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
@@ -130,7 +130,6 @@ class MicrobatchTape {
   void check_batch();
 
   RecordedTensor given(const at::Tensor& t, const std::string& name);
-  void give(const RecordedTensor& to, const at::Tensor& t);
   void begin_gradients(const Masters& masters);
   void bind_gradients(const Masters& masters);
   void add_term(const std::string& name, const at::Tensor& sum, const Count& count, double scale);
@@ -173,21 +172,20 @@ class Tapes {
   /// Throws BadValue for an accelerator without graphs.
   void attach(c10::Device device);
   /// Returns the tape of this form, or null.
-  MicrobatchTape* find(const BatchForm& form);
+  MicrobatchTape* find(const BatchForm& form) { return tapes_.find(form); }
   /// Returns a new tape. If there are `most`, the one that was used least recently is dropped.
   MicrobatchTape& add(const BatchForm& form, MicrobatchPlace place, std::int64_t most);
   /// Gives a tape its memory.
   void open(MicrobatchTape& tape);
   void release_memory() noexcept;
   void clear() noexcept;
-  const std::vector<std::unique_ptr<MicrobatchTape>>& all() const { return tapes_; }
+  const std::vector<std::shared_ptr<MicrobatchTape>>& all() const { return tapes_.all(); }
   std::size_t arena_bytes() const { return arena_.bytes(); }
 
  private:
   std::optional<GraphMemory> graphs_;
-  std::vector<std::unique_ptr<MicrobatchTape>> tapes_;
+  TapesByForm<MicrobatchTape> tapes_;
   Arena arena_;
-  std::uint64_t uses_ = 0;
 };
 
 }  // namespace ikebana::detail

@@ -35,11 +35,16 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   std::size_t random_state_count() const { return recording_.random_states + 1; }
   /// Memory that a replay is given, or gives away, begins at `data`.
   void bind(std::uint32_t memory, void* data);
-  /// Calls `f(memory, bytes)` for the memory that each replay gives away.
-  template <class F>
-  void each_given_away(const F& f) const {
-    for (const std::uint32_t i : given_away_) f(i, recording_.memory[i].bytes);
+  /// Gives a replay `t` for a tensor of the recording, unless that was undefined.
+  void bind(const RecordedTensor& recorded, const at::Tensor& t) {
+    if (recorded.defined()) bind(recorded.memory, beginning_of(recorded, t));
   }
+  /// Returns where memory of a recording begins if `t` lies in it for `recorded`.
+  static void* beginning_of(const RecordedTensor& recorded, const at::Tensor& t);
+  /// Allocates memory that the next replay gives away.
+  c10::Storage allocate(std::uint32_t memory);
+  /// Returns the memory that each replay gives away.
+  const std::vector<std::uint32_t>& given_away() const { return given_away_; }
   const Recording& recording() const { return recording_; }
   /// Computes the operators of a phase.
   void replay(Phase phase);

@@ -3,6 +3,7 @@
 #include <ikebana/capture/tape.hpp>
 #include <ikebana/capture/unit_recording.hpp>
 #include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 
 namespace ikebana::detail {
 
@@ -29,11 +30,11 @@ struct PassedTensor {
 class UnitTape : public std::enable_shared_from_this<UnitTape> {
  public:
   UnitTape(BatchForm form, std::string unit, std::shared_ptr<const UnitTensors> tensors,
-           std::shared_ptr<BlockPool> blocks)
+           std::shared_ptr<BufferPool> buffers)
       : form_(std::move(form)),
         unit_(std::move(unit)),
         tensors_(std::move(tensors)),
-        blocks_(std::move(blocks)) {}
+        buffers_(std::move(buffers)) {}
 
   const BatchForm& form() const { return form_; }
   bool is_ready() const { return tape_ != nullptr; }
@@ -55,7 +56,7 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
                  c10::function_ref<void(Recorder&)> allow,
                  c10::function_ref<Tensors(Recorder&)> compute);
   /// Replays a call, and returns the tensors of its results.
-  Tensors replay(const Tensors& own_arguments);
+  Tensors replay(Tensors own_arguments);
   /// Throws BadModel if `throws`, and warns otherwise; such calls then run as usual.
   void refuse(const std::string& problems, bool throws);
   /// Takes the values of the results that are no tensors, which must be the same in each call.
@@ -75,7 +76,7 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   struct ReplayedCall;
 
   std::vector<std::size_t> weights_that_are_cast() const;
-  Tensors with_casts(const Tensors& arguments) const;
+  Tensors with_casts(Tensors arguments) const;
   bool has_same_casts(const Tensors& arguments) const;
   void add_arguments(RecordedUnit& call, const Tensors& arguments, std::size_t own) const;
   Tensors connected(const std::shared_ptr<RecordedCall>& call, const Tensors& results,
@@ -85,8 +86,10 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   void plan_passed();
   void find_uses();
 
+  std::unique_ptr<BufferPool::Buffer> take(std::size_t bytes) const {
+    return buffers_->take(static_cast<std::int64_t>(bytes));
+  }
   void replay(Phase phase, ReplayedCall& call);
-  void bind(const RecordedTensor& to, const at::Tensor& t);
   /// Gives the tape new memory for tensors that outlive the replay.
   std::vector<c10::Storage> allocate(const std::vector<std::uint32_t>& memory);
   void connect_replayed(const std::shared_ptr<ReplayedCall>& call, const Tensors& arguments,
@@ -99,7 +102,7 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   BatchForm form_;
   std::string unit_, problems_;
   std::shared_ptr<const UnitTensors> tensors_;
-  std::shared_ptr<BlockPool> blocks_;
+  std::shared_ptr<BufferPool> buffers_;  // the memory of replays
   bool is_as_usual_ = false, has_other_seeds_ = false;
   std::weak_ptr<RecordedCall> open_;
   std::optional<UnitRecording> first_;
@@ -118,13 +121,10 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
 struct UnitTapes {
   ModelGuard guard;
   std::shared_ptr<const UnitTensors> tensors;
-  std::vector<std::shared_ptr<UnitTape>> tapes;
+  TapesByForm<UnitTape> tapes;
   std::int64_t calls = 0;    ///< the calls as usual since the unit was last changed
   std::int64_t changes = 0;  ///< the calls one after the other that changed the unit
   std::string problems;      ///< why it cannot be recorded at all
-
-  /// Returns the tape of this form, or null.
-  UnitTape* find(const BatchForm& form) const;
 };
 
 }  // namespace ikebana::detail

@@ -137,12 +137,12 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   [[noreturn]] static void refuse_by_unit();
   template <class Core>
   bool is_unchanged(Core& core) {
-    return is_known_ && model_.is_unchanged() && guard_.is_unchanged(core);
+    return guard_.is_unchanged(core) && model_.is_unchanged();
   }
   /// Forgets all tapes, and remembers what later ones take for granted.
   template <class Core>
   void begin_again(Core& core) {
-    tapes_.clear(), steps_ = 0, is_known_ = false;
+    tapes_.clear(), steps_ = 0, guard_.forget();
     const torch::nn::Module& model = *core.units.units()[0].module;
     if (!sizes_) sizes_.emplace().template add_model<typename Core::Model>();
     model_.take(model, *sizes_), buffers_ = model.buffers();
@@ -150,7 +150,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       if constexpr (requires { mechanism.values.by_unit; })
         if (mechanism.values.by_unit) refuse_by_unit();
     });
-    guard_.take(core), is_known_ = true;
+    guard_.take(core);
   }
   /// On an accelerator, before and after a capture: a node of autograd belongs to the stream on
   /// which it was made.
@@ -208,7 +208,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
   std::vector<at::Tensor> buffers_;  // the model's
   std::string refusal_;              // why a step could not be recorded
   std::int64_t steps_ = 0, replays_ = 0, recordings_ = 0;
-  bool is_known_ = false, is_off_ = false, records_ = false, is_recording_ = false;
+  bool is_off_ = false, records_ = false, is_recording_ = false;
   bool has_failed_ = false;  // the last step threw while it was recorded
 };
 

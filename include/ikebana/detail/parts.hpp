@@ -116,6 +116,11 @@ void for_each_part(T& value, F&& f) {
   }
 }
 
+/// A type among whose parts any_inside searches.
+template <class T>
+concept HasParts = made_from<T, std::optional> || made_from<T, std::variant> ||
+                   made_from<T, torch::data::Example> || Range<T> || TupleLike<T> || Fields<T>;
+
 template <template <class> class Is, class T, class... Outer>
 constexpr bool any_inside();
 /// Applies any_inside to each field. It is not a lambda, because that crashes clang 14.

@@ -94,7 +94,7 @@ void each_tape(const Mechanism<Capture<WholeStep>>& capture, const F& f) {
 template <class F>
 void each_tape(const Mechanism<Capture<EachUnit>>& capture, const F& f) {
   for (const auto& unit : capture.units())
-    for (const auto& tape : unit.tapes)
+    for (const auto& tape : unit.tapes.all())
       if (tape->is_ready()) f(*tape->tape());
 }
 

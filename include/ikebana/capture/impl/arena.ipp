@@ -129,31 +129,4 @@ IKEBANA_INLINE void Arena::reserve(std::size_t bytes) {
   bytes_ = bytes;
 }
 
-IKEBANA_INLINE BlockPool::Taken BlockPool::take(std::size_t bytes) {
-  if (bytes == 0) return {};
-  auto best = free_.end();
-  for (auto one = free_.begin(); one != free_.end(); ++one)
-    if (one->bytes >= bytes && one->bytes / 2 <= bytes &&
-        (best == free_.end() || one->bytes < best->bytes))
-      best = one;
-  if (best == free_.end())
-    return {shared_from_this(), c10::GetCPUAllocator()->allocate(bytes), bytes};
-  Taken taken{shared_from_this(), std::move(best->block), best->bytes};
-  if (best != free_.end() - 1) *best = std::move(free_.back());
-  free_.pop_back();
-  return taken;
-}
-
-IKEBANA_INLINE void BlockPool::return_block(c10::DataPtr block, std::size_t bytes) noexcept {
-  try {
-    free_.push_back({std::move(block), bytes, true});
-  } catch (const std::bad_alloc&) {  // the block is freed
-  }
-}
-
-IKEBANA_INLINE void BlockPool::free_unused() noexcept {
-  std::erase_if(free_, [](const Block& one) { return !one.was_taken; });
-  for (Block& one : free_) one.was_taken = false;
-}
-
 }  // namespace ikebana::detail

@@ -30,8 +30,6 @@ IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::attach(c10::Device device,
       return modules.count(module.get()) != 0;
     }));
   }
-  // A module computes its name when it is first asked for it, and cannot fail then.
-  for (const auto& module : table.units()[0].module->modules()) (void)module->name();
 }
 
 IKEBANA_INLINE std::int64_t Mechanism<Capture<EachUnit>>::key_of(const Unit& unit,
@@ -59,7 +57,7 @@ IKEBANA_INLINE detail::UnitTape* Mechanism<Capture<EachUnit>>::tape_of(const Uni
   detail::UnitTapes& all = units_[unit.index];
   if (is_innermost_ && has_inner_[unit.index]) return nullptr;
   if (!throws())  // once for a unit, and not for each of its forms
-    for (const auto& tape : all.tapes)
+    for (const auto& tape : all.tapes.all())
       if (!tape->has_other_seeds() && all.problems.empty()) all.problems = tape->problems();
   if (!all.problems.empty()) return ++usual_calls_, nullptr;
   if (all.tensors == nullptr || !all.guard.is_unchanged()) {
@@ -68,16 +66,10 @@ IKEBANA_INLINE detail::UnitTape* Mechanism<Capture<EachUnit>>::tape_of(const Uni
     all.tensors = std::make_shared<detail::UnitTensors>(*unit.module);
   }
   if (all.calls < settling_calls) return nullptr;
-  detail::UnitTape* tape = all.find(form_);
-  if (tape == nullptr) {
-    while (std::ssize(all.tapes) >= values.tapes)
-      all.tapes.erase(
-          std::min_element(all.tapes.begin(), all.tapes.end(),
-                           [](const auto& a, const auto& b) { return a->last_use < b->last_use; }));
-    all.tapes.push_back(std::make_shared<detail::UnitTape>(form_, unit.name, all.tensors, blocks_));
-    tape = all.tapes.back().get();
-  }
-  tape->last_use = ++uses_;
+  detail::UnitTape* tape = all.tapes.find(form_);
+  if (tape == nullptr)
+    tape = &all.tapes.add(
+        std::make_shared<detail::UnitTape>(form_, unit.name, all.tensors, buffers_), values.tapes);
   if (!tape->problems().empty()) {
     if (throws() && !tape->has_other_seeds()) tape->refuse(tape->problems(), true);
     ++usual_calls_;
@@ -90,21 +82,19 @@ IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::end_usual_call(const Unit& uni
   if (all.tensors == nullptr || all.calls >= settling_calls || !all.problems.empty()) return;
   const std::string name = all.guard.changed_module();
   if (name.empty()) return ++all.calls, void(all.changes = 0);
-  if (++all.changes < settling_calls) return;
-  const std::string problem = "\n  `" + name +
-                              "` changes a member of itself in each forward, which a replay would "
-                              "not do. Keep it in a buffer that operators change, or outside of "
-                              "the model.";
-  if (!throws()) all.problems = problem;
-  detail::refuse_unit(unit.name, problem, throws());
+  if (++all.changes >= settling_calls) refuse(unit, detail::changed_module_text(name));
 }
 
 IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::refuse_results(const Unit& unit) {
-  detail::UnitTapes& all = units_[unit.index];
-  if (!all.problems.empty()) return void(++usual_calls_);
-  const std::string problem = std::string("\n  ") + unseen_results;
-  if (!throws()) all.problems = problem;
-  detail::refuse_unit(unit.name, problem, throws());
+  if (!units_[unit.index].problems.empty()) return void(++usual_calls_);
+  refuse(unit, unseen_results);
+}
+
+IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::refuse(const Unit& unit,
+                                                         const std::string& problem) {
+  const std::string problems = "\n  " + problem;
+  if (!throws()) units_[unit.index].problems = problems;
+  detail::refuse_unit(unit.name, problems, throws());
 }
 
 IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::note_changed_arguments(
@@ -117,10 +107,7 @@ IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::note_changed_arguments(
 IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::note_changed_module(detail::Recorder& recorder,
                                                                       const Unit& unit) const {
   const std::string name = units_[unit.index].guard.changed_module();
-  if (!name.empty())
-    recorder.add_problem("`" + name +
-                         "` changes a member of itself in its forward, which a replay would not "
-                         "do. Keep it in a buffer that operators change, or outside of the model.");
+  if (!name.empty()) recorder.add_problem(detail::changed_module_text(name));
 }
 
 IKEBANA_INLINE bool Mechanism<Capture<EachUnit>>::Changeable::operator==(
@@ -138,7 +125,7 @@ IKEBANA_INLINE std::string Mechanism<Capture<EachUnit>>::describe() const {
 IKEBANA_INLINE std::string Mechanism<Capture<EachUnit>>::text() const {
   std::string all;
   for (const detail::UnitTapes& unit : units_)
-    for (const auto& tape : unit.tapes) all += tape->text();
+    for (const auto& tape : unit.tapes.all()) all += tape->text();
   return all.empty() ? "no unit was recorded yet\n" : all;
 }
 

@@ -92,6 +92,12 @@ IKEBANA_INLINE std::string ModelGuard::changed_module() const {
   return {};
 }
 
+IKEBANA_INLINE std::string changed_module_text(const std::string& module) {
+  return "`" + module +
+         "` changes a member of itself in its forward, which a replay would not do. Keep it in a "
+         "buffer that operators change, or outside of the model.";
+}
+
 IKEBANA_INLINE TorchModes TorchModes::now(c10::DeviceType type) {
   const at::Context& context = at::globalContext();
   return {.grad = at::GradMode::is_enabled(),

@@ -33,12 +33,6 @@ IKEBANA_INLINE RecordedTensor MicrobatchTape::given(const at::Tensor& t, const s
   return recorder_->kept(t);
 }
 
-IKEBANA_INLINE void MicrobatchTape::give(const RecordedTensor& to, const at::Tensor& t) {
-  if (!to.defined()) return;
-  auto* data = static_cast<char*>(const_cast<void*>(t.const_data_ptr()));
-  tape_->bind(to.memory, data - to.offset * static_cast<std::int64_t>(c10::elementSize(to.dtype)));
-}
-
 IKEBANA_INLINE void MicrobatchTape::begin_gradients(const Masters& masters) {
   for (std::size_t i = 0; i < masters.values.size(); ++i)
     gradients_.push_back({given(masters.values[i].grad(), masters.names[i] + ".grad"), {}});
@@ -50,7 +44,7 @@ IKEBANA_INLINE void MicrobatchTape::bind_gradients(const Masters& masters) {
     return;
   }
   for (std::size_t i = 0; i < gradients_.size(); ++i)
-    if (gradients_[i].before.defined()) give(gradients_[i].before, masters.values[i].grad());
+    if (gradients_[i].before.defined()) tape_->bind(gradients_[i].before, masters.values[i].grad());
 }
 
 IKEBANA_INLINE void MicrobatchTape::add_term(const std::string& name, const at::Tensor& sum,
@@ -196,12 +190,8 @@ IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>&
 
 IKEBANA_INLINE void MicrobatchTape::allocate_fresh() {
   fresh_.clear();
-  tape_->each_given_away([&](std::uint32_t memory, std::size_t bytes) {
-    c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::GetCPUAllocator(),
-                         /*resizable=*/true);
-    tape_->bind(memory, storage.mutable_data());
-    fresh_.emplace(memory, std::move(storage));
-  });
+  for (const std::uint32_t memory : tape_->given_away())
+    fresh_.emplace(memory, tape_->allocate(memory));
 }
 
 IKEBANA_INLINE at::Tensor MicrobatchTape::taken(const RecordedTensor& t) {
@@ -262,7 +252,7 @@ IKEBANA_INLINE void MicrobatchTape::replay_graph(const Roots& roots, const Maste
 
 IKEBANA_INLINE void MicrobatchTape::replay_backward(const Roots& roots, const Masters& masters) {
   if (graph_) return replay_graph(roots, masters);
-  for (std::size_t i = 0; i < seeds_.size(); ++i) give(seeds_[i], roots.seeds[i]);
+  for (std::size_t i = 0; i < seeds_.size(); ++i) tape_->bind(seeds_[i], roots.seeds[i]);
   tape_->replay(Phase::Backward);
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     Gradient& one = gradients_[i];
@@ -277,21 +267,10 @@ IKEBANA_INLINE void MicrobatchTape::replay_backward(const Roots& roots, const Ma
   fresh_.clear();
 }
 
-IKEBANA_INLINE MicrobatchTape* Tapes::find(const BatchForm& form) {
-  for (const auto& tape : tapes_)
-    if (tape->form() == form) return tape->last_use = ++uses_, tape.get();
-  return nullptr;
-}
-
 IKEBANA_INLINE MicrobatchTape& Tapes::add(const BatchForm& form, MicrobatchPlace place,
                                           std::int64_t most) {
-  while (!tapes_.empty() && std::ssize(tapes_) >= most)
-    tapes_.erase(std::min_element(tapes_.begin(), tapes_.end(), [](const auto& a, const auto& b) {
-      return a->last_use < b->last_use;
-    }));
-  tapes_.push_back(std::make_unique<MicrobatchTape>(form, place, graphs_ ? &*graphs_ : nullptr));
-  tapes_.back()->last_use = ++uses_;
-  return *tapes_.back();
+  return tapes_.add(std::make_shared<MicrobatchTape>(form, place, graphs_ ? &*graphs_ : nullptr),
+                    most);
 }
 
 IKEBANA_INLINE void Tapes::attach(c10::Device device) {
@@ -302,7 +281,7 @@ IKEBANA_INLINE void Tapes::open(MicrobatchTape& tape) {
   if (graphs_) return;
   if (arena_.bytes() < tape.tape()->arena_bytes()) {
     std::size_t bytes = 0;
-    for (const auto& one : tapes_)
+    for (const auto& one : tapes_.all())
       if (one->is_ready()) bytes = std::max(bytes, one->tape()->arena_bytes());
     arena_.reserve(bytes);
   }

@@ -233,6 +233,19 @@ IKEBANA_INLINE void OperatorTape::bind(std::uint32_t memory, void* data) {
       c10::DataPtr(data, c10::Device(at::kCPU)));
 }
 
+IKEBANA_INLINE void* OperatorTape::beginning_of(const RecordedTensor& recorded,
+                                                const at::Tensor& t) {
+  auto* data = static_cast<char*>(const_cast<void*>(t.const_data_ptr()));
+  return data - recorded.offset * static_cast<std::int64_t>(c10::elementSize(recorded.dtype));
+}
+
+IKEBANA_INLINE c10::Storage OperatorTape::allocate(std::uint32_t memory) {
+  c10::Storage storage(c10::Storage::use_byte_size_t(), recording_.memory[memory].bytes,
+                       c10::GetCPUAllocator(), /*resizable=*/true);
+  bind(memory, storage.mutable_data());
+  return storage;
+}
+
 /// RAII: operators are called as they were recorded, below autograd and autocast.
 class BelowAutograd {
  public:

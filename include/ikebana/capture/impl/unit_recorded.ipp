@@ -64,12 +64,11 @@ IKEBANA_INLINE std::vector<std::size_t> UnitTape::weights_that_are_cast() const 
   return all;
 }
 
-IKEBANA_INLINE Tensors UnitTape::with_casts(const Tensors& arguments) const {
-  Tensors all = arguments;
+IKEBANA_INLINE Tensors UnitTape::with_casts(Tensors arguments) const {
   for (const std::size_t i : casts_)
-    all.push_back(at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU),
-                                            tensors_->parameters[i], at::kCPU));
-  return all;
+    arguments.push_back(at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU),
+                                                  tensors_->parameters[i], at::kCPU));
+  return arguments;
 }
 
 /// Returns false if another thread has made autocast forget them meanwhile: the process has one
@@ -273,12 +272,6 @@ IKEBANA_INLINE std::string UnitTape::text() const {
   return is_as_usual_
              ? name + " runs as usual" + (problems_.empty() ? "\n" : ":" + problems_ + "\n")
              : "";
-}
-
-IKEBANA_INLINE UnitTape* UnitTapes::find(const BatchForm& form) const {
-  for (const auto& tape : tapes)
-    if (tape->form() == form) return tape.get();
-  return nullptr;
 }
 
 }  // namespace ikebana::detail

@@ -16,14 +16,14 @@ struct UnitTape::ReplayedCall : UnitBackwardCall {
   };
 
   std::shared_ptr<UnitTape> tape;
-  BlockPool::Taken saved;
+  std::unique_ptr<BufferPool::Buffer> saved;
   OperatorTape::RandomStates random_states;
   std::vector<Bound> bounds = {};
   std::vector<Version> versions = {};  // the versions of all that the backward reads
 
   explicit ReplayedCall(std::shared_ptr<UnitTape> of)
       : tape(std::move(of)),
-        saved(tape->blocks_->take(tape->tape_->saved_bytes())),
+        saved(tape->take(tape->tape_->saved_bytes())),
         random_states(tape->tape_->random_state_count()) {}
   Tensors backward(Tensors seeds) override { return tape->replay_backward(*this, seeds); }
   bool is_changed() const {
@@ -32,16 +32,11 @@ struct UnitTape::ReplayedCall : UnitBackwardCall {
   }
 };
 
-/// Returns where memory of a recording begins if this tensor lies in it.
-inline void* beginning_of(const RecordedTensor& recorded, const at::Tensor& t) {
-  auto* data = static_cast<char*>(const_cast<void*>(t.const_data_ptr()));
-  return data - recorded.offset * static_cast<std::int64_t>(c10::elementSize(recorded.dtype));
-}
-
 /// Each phase has an arena of its own, since nothing is needed that it leaves there.
 IKEBANA_INLINE void UnitTape::replay(Phase phase, ReplayedCall& call) {
-  const BlockPool::Taken arena = blocks_->take(tape_->arena_bytes());
-  tape_->use(arena.data()), tape_->use_saved(call.saved.data());
+  const auto arena = take(tape_->arena_bytes());
+  tape_->use(arena->bytes.mutable_data_ptr());
+  tape_->use_saved(call.saved->bytes.mutable_data_ptr());
   struct OwnRandomStates {
     OperatorTape& tape;
     OperatorTape::RandomStates& states;
@@ -53,26 +48,19 @@ IKEBANA_INLINE void UnitTape::replay(Phase phase, ReplayedCall& call) {
   tape_->replay(phase);
 }
 
-IKEBANA_INLINE void UnitTape::bind(const RecordedTensor& to, const at::Tensor& t) {
-  if (to.defined()) tape_->bind(to.memory, beginning_of(to, t));
-}
-
 IKEBANA_INLINE std::vector<c10::Storage> UnitTape::allocate(
     const std::vector<std::uint32_t>& memory) {
   std::vector<c10::Storage> all;
   all.reserve(memory.size());
-  for (const std::uint32_t i : memory) {
-    all.emplace_back(c10::Storage::use_byte_size_t(), tape_->recording().memory[i].bytes,
-                     c10::GetCPUAllocator(), /*resizable=*/true);
-    tape_->bind(i, all.back().mutable_data());
-  }
+  for (const std::uint32_t i : memory) all.push_back(tape_->allocate(i));
   return all;
 }
 
-IKEBANA_INLINE Tensors UnitTape::replay(const Tensors& own_arguments) {
-  const Tensors arguments = with_casts(own_arguments);
+IKEBANA_INLINE Tensors UnitTape::replay(Tensors own_arguments) {
+  const Tensors arguments = with_casts(std::move(own_arguments));
   auto call = std::make_shared<ReplayedCall>(shared_from_this());
-  for (std::size_t i = 0; i < arguments.size(); ++i) bind(recorded_.arguments[i], arguments[i]);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    tape_->bind(recorded_.arguments[i], arguments[i]);
   for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
   const std::vector<c10::Storage> memory = allocate(result_memory_);
   replay(Phase::Forward, *call);
@@ -100,7 +88,7 @@ IKEBANA_INLINE void UnitTape::connect_replayed(const std::shared_ptr<ReplayedCal
         target < arguments.size() ? arguments[target]
                                   : tensors_->parameters[target - arguments.size()]));
   auto keep = [&](const RecordedTensor& recorded, const at::Tensor& t) {
-    call->bounds.push_back({recorded.memory, beginning_of(recorded, t), t.storage()});
+    call->bounds.push_back({recorded.memory, OperatorTape::beginning_of(recorded, t), t.storage()});
     call->versions.emplace_back(t);
   };
   for (const std::size_t i : read_arguments_) keep(recorded_.arguments[i], arguments[i]);
@@ -130,7 +118,7 @@ IKEBANA_INLINE Tensors UnitTape::replay_backward(ReplayedCall& call, const Tenso
   }
   if (call.is_changed()) refuse_changed();
   for (const ReplayedCall::Bound& one : call.bounds) tape_->bind(one.memory, one.data);
-  for (std::size_t i = 0; i < seeds.size(); ++i) bind(recorded_.seeds[i], seeds[i]);
+  for (std::size_t i = 0; i < seeds.size(); ++i) tape_->bind(recorded_.seeds[i], seeds[i]);
   const std::vector<c10::Storage> memory = allocate(gradient_memory_);
   replay(Phase::Backward, call);
   Tensors gradients(recorded_.gradients.size());

@@ -41,9 +41,7 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_modules() {
   const std::string name = model_.changed_module();
   if (name.empty()) return;
   is_recording_ = true;
-  refuse("\n  `" + name +
-         "` changes a member of itself in its forward, which a replay would not do. Keep it in a "
-         "buffer that operators change, or outside of the model.");
+  refuse("\n  " + detail::changed_module_text(name));
 }
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_recording() {
@@ -72,7 +70,7 @@ IKEBANA_INLINE bool Mechanism<Capture<WholeStep>>::can_run_eagerly(const Error& 
 }
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::turn_off() {
-  is_off_ = true, is_known_ = false;
+  is_off_ = true, guard_.forget();
   tapes_.clear();
   TORCH_WARN(
       "ikebana: Capture<WholeStep>: steps run as without it, because they cannot be recorded:",
