@@ -7,6 +7,7 @@
 #include <execinfo.h>
 
 #include <exception>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -19,7 +20,9 @@ inline thread_local int countdown = 0;
 /// Returns whether a return address is in a function of LibTorch that frees the nodes of a graph.
 /// Looking one up takes a third of a millisecond, so it is done once.
 inline bool frees_nodes(void* frame) {
-  static thread_local std::unordered_map<void*, bool> known;
+  static std::mutex mutex;
+  static std::unordered_map<void*, bool> known;
+  const std::lock_guard lock(mutex);
   const auto [at, is_new] = known.try_emplace(frame, false);
   Dl_info info;
   if (!is_new || dladdr(frame, &info) == 0 || info.dli_sname == nullptr) return at->second;
@@ -66,6 +69,25 @@ class FailingAllocator : public c10::Allocator {
 template <class F>
 void on_own_thread(const F& f) {
   std::thread(f).join();
+}
+
+/// Calls `f` on a thread of its own, to which the allocation that is to fail is counted on. Throws
+/// what `f` throws.
+template <class F>
+void counting_on_own_thread(const F& f) {
+  std::exception_ptr error;
+  int left = std::exchange(countdown, 0);
+  on_own_thread([&] {
+    countdown = left;
+    try {
+      f();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    left = std::exchange(countdown, 0);
+  });
+  countdown = left;
+  if (error) std::rethrow_exception(error);
 }
 
 /// Calls `f` with the first allocation failing, then the second, until none fails. Returns how many

@@ -39,6 +39,10 @@ class ModuleSizes {
   std::map<std::type_index, std::size_t> sizes_;
 };
 
+/// Lets LibTorch compute the name of each module, which changes its bytes. It does so when it is
+/// first asked for a name, and ends the process if there is no memory for it: not in a step.
+void compute_names(const torch::nn::Module& model);
+
 /// The modules, parameters and buffers of a model, as they were. Every module is compared byte by
 /// byte: its mode, the tensors and modules that it holds, and numbers that are members of it, such
 /// as the probability of a dropout.

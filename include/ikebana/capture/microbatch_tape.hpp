@@ -108,6 +108,14 @@ class MicrobatchTape {
     at::Tensor tensor = {};  // in the memory of replays, which it outlives by no step
   };
 
+  /// What the second recording is compared with.
+  struct FirstRecording {
+    Recording operators;
+    std::vector<Term> terms;
+    std::vector<Gradient> gradients;
+    RecordedTensor outputs;
+  };
+
   /// Returns true if the present recording captures a graph.
   bool captures() const { return graphs_ != nullptr && first_; }
   void begin_recording();
@@ -136,7 +144,7 @@ class MicrobatchTape {
   /// Gives a recorded loss numbers of its own.
   void own_numbers(Loss& loss);
   /// Notes a difference to the former recording.
-  void compare_terms(const std::vector<Term>& before);
+  void compare_loss(const FirstRecording& first);
   Loss replayed_forward();
   /// Moves gradients that outlive the microbatch to memory that stays.
   void hold_gradients(const Masters& masters);
@@ -151,15 +159,15 @@ class MicrobatchTape {
   MicrobatchPlace place_;
   GraphMemory* graphs_;
   std::string refusal_;
-  std::optional<Recording> first_;
+  std::optional<FirstRecording> first_;
   std::optional<Recorder> recorder_;
   std::unique_ptr<OperatorTape> tape_;
   std::optional<MicrobatchGraph> graph_;
   std::optional<Recording> captured_;  // what the graph computes
   std::vector<RecordedTensor> batch_, seeds_;
-  std::vector<Gradient> gradients_, before_;  // the latter in the first recording
-  std::vector<Term> terms_, terms_before_;
-  RecordedTensor outputs_, outputs_before_;
+  std::vector<Gradient> gradients_;
+  std::vector<Term> terms_;
+  RecordedTensor outputs_;
   at::Tensor graphs_outputs_;  // as the graph leaves them
   bool has_unnamed_term_ = false;
   std::vector<at::Tensor> written_;  // buffers that a replay writes, below autograd's counting

@@ -20,6 +20,7 @@ IKEBANA_INLINE void Mechanism<Capture<EachUnit>>::attach(c10::Device device,
                    " would need graphs of parts of a step, which there are not yet. Write "
                    "Capture<WholeStep>, or leave Capture out.");
   bridge::CountingAllocatorV2::install();
+  detail::compute_names(*table.units()[0].module);
   units_.resize(table.units().size());
   // By the module, since one may stand within several units, and has a name in one of them.
   std::unordered_set<const torch::nn::Module*> modules;

@@ -48,12 +48,16 @@ inline std::size_t hook_count(const at::Tensor& t) noexcept {
   return count;
 }
 
+IKEBANA_INLINE void compute_names(const torch::nn::Module& model) {
+  for (const auto& module : model.modules()) (void)module->name();
+}
+
 IKEBANA_INLINE void ModelGuard::take(const torch::nn::Module& model, const ModuleSizes& sizes,
                                      bool move) {
   modules_.clear(), bytes_.clear(), tensors_.clear();
+  compute_names(model);
   for (const auto& item : model.named_modules("", /*include_self=*/true)) {
     const torch::nn::Module& module = *item.value();
-    (void)module.name();  // it is computed when it is first asked for, and kept in the module
     const std::size_t count = sizes.of(module);
     // The base class of a module whose type is not known lies within it.
     const void* data = count == sizeof(torch::nn::Module) ? static_cast<const void*>(&module)

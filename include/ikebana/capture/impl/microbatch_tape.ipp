@@ -15,7 +15,7 @@ IKEBANA_INLINE std::string MicrobatchTape::text() const {
 
 IKEBANA_INLINE void MicrobatchTape::begin_recording() {
   const c10::Device device = graphs_ != nullptr ? graphs_->device() : c10::Device(at::kCPU);
-  recorder_.emplace(device, first_ ? &*first_ : nullptr);
+  recorder_.emplace(device, first_ ? &first_->operators : nullptr);
   batch_.clear(), seeds_.clear(), gradients_.clear(), terms_.clear();
 }
 
@@ -95,14 +95,15 @@ IKEBANA_INLINE void MicrobatchTape::end_forward(Loss& loss) {
     outputs_ = recorder_->kept(loss.outputs, "Loss::outputs");
     if (graph_) graphs_outputs_ = unowned(loss.outputs);
   }
-  if (first_ && recorder_->problems().empty()) compare_terms(terms_before_);
+  if (first_ && recorder_->problems().empty()) compare_loss(*first_);
   own_numbers(loss);
 }
 
-IKEBANA_INLINE void MicrobatchTape::compare_terms(const std::vector<Term>& before) {
+IKEBANA_INLINE void MicrobatchTape::compare_loss(const FirstRecording& first) {
+  const std::vector<Term>& before = first.terms;
   if (before.size() != terms_.size())
     return recorder_->add_problem("the loss has another number of terms in each step.");
-  if (!same_part(outputs_, outputs_before_))
+  if (!same_part(outputs_, first.outputs))
     recorder_->add_problem("Loss::outputs is another tensor in each step. Return the same result.");
   for (std::size_t i = 0; i < terms_.size(); ++i) {
     const std::string name = term_text(terms_[i].name);
@@ -151,8 +152,7 @@ IKEBANA_INLINE void MicrobatchTape::end_backward(const Masters& masters) {
       gradients_[i].after = recorder_->kept(gradient, "the gradient of `" + masters.names[i] + "`");
       if (graph_) gradients_[i].tensor = unowned(gradient);
     }
-    const bool is_other =
-        first_ && i < before_.size() && !same_part(gradients_[i].after, before_[i].after);
+    const bool is_other = first_ && !same_part(gradients_[i].after, first_->gradients.at(i).after);
     if (is_other && recorder_->problems().empty())
       recorder_->add_problem("the gradient of `" + masters.names[i] +
                              "` is another result than in the step before. Call the same operators "
@@ -164,8 +164,8 @@ IKEBANA_INLINE void MicrobatchTape::end_recording(const std::vector<at::Tensor>&
   Recording recording = std::move(recorder_->recording());
   recorder_.reset();
   if (!first_) {
-    first_ = std::move(recording);
-    terms_before_ = terms_, outputs_before_ = outputs_, before_ = gradients_;
+    first_ = FirstRecording{std::move(recording), std::move(terms_), std::move(gradients_),
+                            std::move(outputs_)};
     return;
   }
   if (graph_) {

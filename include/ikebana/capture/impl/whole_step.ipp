@@ -21,8 +21,7 @@ IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::attach(c10::Device device,
                                                           const UnitTable& table) {
   tapes_.attach(device);
   if (device.is_cpu()) bridge::CountingAllocatorV2::install();
-  // A module computes its name when it is first asked for it, and cannot fail then.
-  for (const auto& module : table.units()[0].module->modules()) (void)module->name();
+  detail::compute_names(*table.units()[0].module);
 }
 
 IKEBANA_INLINE detail::MicrobatchPlace Mechanism<Capture<WholeStep>>::place_of(
