@@ -1,5 +1,6 @@
 #pragma once
 // The tapes of units: calls of a unit are replayed as one node of autograd's graph each.
+#include <atomic>
 #include <ikebana/capture/tape.hpp>
 #include <ikebana/capture/unit_recording.hpp>
 #include <ikebana/detail/tensor_version.hpp>
@@ -42,10 +43,15 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   bool is_open() const { return !open_.expired(); }
   /// Returns true if such calls are not recorded: they cannot be, or they only make views.
   bool is_as_usual() const { return is_as_usual_; }
-  /// Why they cannot be recorded; empty if they can, or only make views.
+  /// Why they run as usual; empty if they do not, or only make views.
   const std::string& problems() const { return problems_; }
-  /// Returns true if they run as usual since backward was given gradients of several forms.
-  bool has_other_seeds() const { return has_other_seeds_; }
+  /// Returns true if they cannot be recorded. Others run as usual because nothing would be gained.
+  bool is_refused() const { return is_refused_; }
+  /// From now on calls run as usual if many were recorded and none had a backward.
+  void end_if_abandoned() {
+    if (!is_ready() && !is_as_usual_ && abandoned_ >= most_abandoned)
+      run_as_usual("\n  no backward comes to its results");
+  }
   OperatorTape* tape() const { return tape_.get(); }
   std::string text() const;
 
@@ -72,6 +78,8 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   std::uint64_t last_use = 0;
 
  private:
+  static constexpr int most_abandoned = 8;
+  static constexpr const char* other_seeds = "\n  its results get gradients of several forms";
   class RecordedCall;
   struct ReplayedCall;
 
@@ -97,13 +105,15 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   Tensors replay_backward(ReplayedCall& call, const Tensors& seeds);
   [[noreturn]] void refuse_changed() const;
   void refuse_values(bool throws);
-  void note_other_seeds();
+  void run_as_usual(const std::string& why);
 
   BatchForm form_;
   std::string unit_, problems_;
   std::shared_ptr<const UnitTensors> tensors_;
   std::shared_ptr<BufferPool> buffers_;  // the memory of replays
-  bool is_as_usual_ = false, has_other_seeds_ = false;
+  bool is_as_usual_ = false, is_refused_ = false;
+  /// Recorded calls whose graph was freed without a backward, perhaps by another thread.
+  std::atomic<int> abandoned_ = 0;
   std::weak_ptr<RecordedCall> open_;
   std::optional<UnitRecording> first_;
   std::optional<BatchForm> values_;  // the results that are no tensors

@@ -17,6 +17,21 @@ TEST_CASE("captured units: gradients of other forms make the step again, without
   CHECK(figures.usual == 6);
 }
 
+TEST_CASE("captured units: a unit to whose results no backward comes is not recorded for ever") {
+  const Figures never = used(
+      usual_body, [](const auto& unit, const at::Tensor& x, int) { return unit(x).detach() + x; });
+  CHECK(never.error == "");
+  CHECK(never.recordings == 8);
+  CHECK(never.usual == 2);
+  const Figures at_times = used(usual_body, [](const auto& unit, const at::Tensor& x, int step) {
+    const at::Tensor y = unit(x);
+    return step % 2 == 0 ? y : x;
+  });
+  CHECK(at_times.error == "");
+  CHECK(at_times.recordings == 3);
+  CHECK(at_times.replays == 7);
+}
+
 TEST_CASE("captured units: a result that is changed in place") {
   auto changed = [](int begin) {
     return [begin](const auto& unit, const at::Tensor& x, int step) {

@@ -59,7 +59,7 @@ IKEBANA_INLINE detail::UnitTape* Mechanism<Capture<EachUnit>>::tape_of(const Uni
   if (is_innermost_ && has_inner_[unit.index]) return nullptr;
   if (!throws())  // once for a unit, and not for each of its forms
     for (const auto& tape : all.tapes.all())
-      if (!tape->has_other_seeds() && all.problems.empty()) all.problems = tape->problems();
+      if (tape->is_refused() && all.problems.empty()) all.problems = tape->problems();
   if (!all.problems.empty()) return ++usual_calls_, nullptr;
   if (all.tensors == nullptr || !all.guard.is_unchanged()) {
     all.tapes.clear(), all.calls = 0, all.tensors.reset();
@@ -71,8 +71,9 @@ IKEBANA_INLINE detail::UnitTape* Mechanism<Capture<EachUnit>>::tape_of(const Uni
   if (tape == nullptr)
     tape = &all.tapes.add(
         std::make_shared<detail::UnitTape>(form_, unit.name, all.tensors, buffers_), values.tapes);
+  tape->end_if_abandoned();
   if (!tape->problems().empty()) {
-    if (throws() && !tape->has_other_seeds()) tape->refuse(tape->problems(), true);
+    if (throws() && tape->is_refused()) tape->refuse(tape->problems(), true);
     ++usual_calls_;
   }
   return tape->is_as_usual() || tape->is_open() ? nullptr : tape;

@@ -14,7 +14,12 @@ class UnitTape::RecordedCall : public UnitBackwardCall {
         tape_(std::move(tape)),
         throws_(throws) {}
 
+  ~RecordedCall() override {
+    if (is_connected && !was_recorded_) ++tape_->abandoned_;
+  }
+
   RecordedUnit unit;
+  bool is_connected = false;  // a backward may come
 
   Tensors backward(Tensors seeds) override {
     if (std::exchange(was_recorded_, true)) return unit.backward_again(seeds);
@@ -34,7 +39,7 @@ class UnitTape::RecordedCall : public UnitBackwardCall {
 };
 
 IKEBANA_INLINE void UnitTape::refuse(const std::string& problems, bool throws) {
-  problems_ = problems, is_as_usual_ = true;
+  problems_ = problems, is_as_usual_ = is_refused_ = true;
   open_.reset(), first_.reset();
   refuse_unit(unit_, problems_, throws);
 }
@@ -46,9 +51,8 @@ IKEBANA_INLINE void UnitTape::refuse_values(bool throws) {
       throws);
 }
 
-IKEBANA_INLINE void UnitTape::note_other_seeds() {
-  is_as_usual_ = has_other_seeds_ = true;
-  problems_ = "\n  gradients of several forms";
+IKEBANA_INLINE void UnitTape::run_as_usual(const std::string& why) {
+  problems_ = why, is_as_usual_ = true;
 }
 
 /// Autocast casts a weight once in a forward, for all that use it. Such a cast is no operator of
@@ -138,6 +142,7 @@ IKEBANA_INLINE Tensors UnitTape::connected(const std::shared_ptr<RecordedCall>& 
     }
   }
   connect(unit_, call, std::move(outside), with_gradients);
+  call->is_connected = true;
   return all;
 }
 
@@ -160,7 +165,7 @@ inline void give_away(Recording& recording, const std::vector<RecordedTensor>& r
 IKEBANA_INLINE void UnitTape::end_recording(UnitRecording recording, bool throws) {
   open_.reset();
   if (!first_) return void(first_ = std::move(recording));
-  if (!(first_->seed_form == recording.seed_form)) return first_.reset(), note_other_seeds();
+  if (!(first_->seed_form == recording.seed_form)) return first_.reset(), run_as_usual(other_seeds);
   const std::string text = difference(*first_, recording);
   if (!text.empty()) return refuse("\n  " + text, throws);
   give_away(recording.operators, recording.results, recording.gradients);

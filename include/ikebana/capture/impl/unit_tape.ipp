@@ -111,7 +111,7 @@ IKEBANA_INLINE Tensors UnitTape::replay_backward(ReplayedCall& call, const Tenso
   BatchForm form;
   form.take_values(0, seeds);
   if (!(form == recorded_.seed_form)) {
-    note_other_seeds();
+    run_as_usual(other_seeds);
     throw OtherSeeds("Capture<EachUnit>: the gradients of the results of unit `" + unit_ +
                      "` have another form than in the recorded steps. Make the step again: from "
                      "now on the unit runs as usual.");
