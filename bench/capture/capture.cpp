@@ -111,7 +111,7 @@ std::pair<std::size_t, double> size_of(const Mechanism<Capture<WholeStep>>& capt
 std::pair<std::size_t, double> size_of(const Mechanism<Capture<EachUnit>>& capture) {
   std::size_t operators = 0, bytes = 0;
   for (const auto& unit : capture.units())
-    for (const auto& tape : unit.tapes)
+    for (const auto& tape : unit.tapes.all())
       if (tape->is_ready())
         operators += tape->tape()->size(), bytes = std::max(bytes, tape->tape()->arena_bytes());
   return {operators, static_cast<double>(bytes) / 1048576};
