@@ -15,7 +15,8 @@ OTHERS = {
         "  parameters, gradients", "allocated before", "free within used", "  the cache was",
         " times to find room", "memory of a step", "a write in place breaks",
         " in the first bucket", "fit: resumes after",
-        "no step was recorded yet", "no unit was recorded yet", "\n  gradients of several"),
+        "no step was recorded yet", "no unit was recorded yet", "\n  no backward comes to",
+        "\n  its results get gradients"),
     "what a number that is loaded must be, in the list of `restore:`": (
         "the number of parts", "a whole number", "a number of batches", "an index of"),
     "names of calls and parts of a text, which stand there as <name>": (

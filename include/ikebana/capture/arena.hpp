@@ -21,6 +21,11 @@ struct ArenaPlan {
 /// `is_placed` is false has no place.
 ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory, const std::vector<bool>& is_placed);
 
+/// Places memory in the arena of a plan, where that needs its own no more. What has no room there
+/// has no place.
+ArenaPlan plan_within(const ArenaPlan& plan, const std::vector<RecordedMemory>& memory,
+                      const std::vector<bool>& is_placed);
+
 /// A block of the CPU's memory, which the tapes of one trainer share: a tape is replayed from its
 /// first operator on, and expects no content.
 class Arena {

@@ -100,7 +100,11 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
     }
   }
   void end_step(const StepGradients&, Report&) noexcept { buffers_->free_unused(); }
-  void abort() noexcept { is_active_ = false, recorder_ = nullptr; }
+  void abort() noexcept {
+    is_active_ = false, recorder_ = nullptr;
+    for (const detail::UnitTapes& unit : units_)
+      for (const auto& tape : unit.tapes.all()) tape->forget_abandoned();
+  }
   std::string describe() const;
 
   /// Returns the number of calls of units that were replayed, that were recorded, and that ran as

@@ -108,7 +108,7 @@ class MicrobatchTape {
     at::Tensor tensor = {};  // in the memory of replays, which it outlives by no step
   };
 
-  /// What the second recording is compared with.
+  /// A recording with which the second one is compared.
   struct FirstRecording {
     Recording operators;
     std::vector<Term> terms;

@@ -27,9 +27,14 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   /// Uses an arena of `arena_bytes()` from now on.
   void use(void* arena);
   std::size_t arena_bytes() const { return plan_.bytes; }
-  /// Uses a block of `saved_bytes()` for what forward keeps apart for backward.
+  /// Uses a block of `saved_bytes()` for what forward keeps apart for backward. The backward that
+  /// is replayed on it next may compute there as well, and loses what is there.
   void use_saved(void* block);
   std::size_t saved_bytes() const { return saved_plan_.bytes; }
+  /// Lets the next backward keep what forward has kept, for another one: it uses an arena of
+  /// `keeping_bytes()`. Call after `use` and `use_saved`.
+  void use_keeping(void* arena);
+  std::size_t keeping_bytes() const { return keeping_plan_.bytes; }
   /// Exchanges the states of generators, which forward keeps for backward as well.
   void swap_random_states(RandomStates& states) noexcept { random_states_.swap(states); }
   std::size_t random_state_count() const { return recording_.random_states + 1; }
@@ -99,6 +104,8 @@ class OperatorTape : public bridge::AllocationPlanV1 {
 
   Recording recording_;
   ArenaPlan plan_, saved_plan_;
+  ArenaPlan within_saved_;  // what backward computes where forward's is needed no more
+  ArenaPlan keeping_plan_;  // what it computes if forward's is needed again
   std::vector<c10::Storage> storages_;
   std::vector<Call> calls_;
   std::size_t backward_ = 0;  // the first call of the backward

@@ -43,10 +43,10 @@ struct UnitRecording {
 std::string difference(const UnitRecording& a, const UnitRecording& b);
 
 /// Computes the backward of one call of a unit: takes a gradient for each result that has one, and
-/// returns one for each target.
+/// returns one for each target. After the last one the call is freed.
 struct UnitBackwardCall {
   virtual ~UnitBackwardCall() = default;
-  virtual Tensors backward(Tensors seeds) = 0;
+  virtual Tensors backward(Tensors seeds, bool is_last) = 0;
 };
 /// Makes the node of one call: results become its results, and its edges lead to `outside`. A
 /// result that stands in the list twice is one tensor.

@@ -52,6 +52,8 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
     if (!is_ready() && !is_as_usual_ && abandoned_ >= most_abandoned)
       run_as_usual("\n  no backward comes to its results");
   }
+  /// Does not count what was recorded in a step that failed.
+  void forget_abandoned() noexcept { abandoned_ = 0; }
   OperatorTape* tape() const { return tape_.get(); }
   std::string text() const;
 
@@ -97,14 +99,15 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   std::unique_ptr<BufferPool::Buffer> take(std::size_t bytes) const {
     return buffers_->take(static_cast<std::int64_t>(bytes));
   }
-  void replay(Phase phase, ReplayedCall& call);
+  void replay(Phase phase, ReplayedCall& call, bool is_last);
   /// Gives the tape new memory for tensors that outlive the replay.
   std::vector<c10::Storage> allocate(const std::vector<std::uint32_t>& memory);
   void connect_replayed(const std::shared_ptr<ReplayedCall>& call, const Tensors& arguments,
                         const Tensors& results);
-  Tensors replay_backward(ReplayedCall& call, const Tensors& seeds);
+  Tensors replay_backward(ReplayedCall& call, const Tensors& seeds, bool is_last);
   [[noreturn]] void refuse_changed() const;
   void refuse_values(bool throws);
+  bool gets_other(const Tensors& seeds);
   void run_as_usual(const std::string& why);
 
   BatchForm form_;

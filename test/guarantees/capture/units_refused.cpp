@@ -79,6 +79,42 @@ TEST_CASE("captured units: calls without gradients, and on other threads, run as
   CHECK(figures.replays == 8);
 }
 
+TEST_CASE("captured units: gradients of several forms in the first recordings") {
+  const Figures figures = used(usual_body, [](const auto& unit, const at::Tensor& x, int step) {
+    const at::Tensor y = unit(x);
+    return step % 2 == 0 ? y : y.sum(0, true).expand(y.sizes());
+  });
+  CHECK(figures.error == "");
+  CHECK(figures.recordings == 2);
+  CHECK(figures.replays == 0);
+  CHECK(figures.usual == 8);
+}
+
+TEST_CASE("captured units: a kept graph has the same gradient twice") {
+  using torch::autograd::grad;
+  UsedImpl::made_body = usual_body;
+  std::string error;
+  std::vector<at::Tensor> first, second;
+  UsedImpl::use = [&](const auto& unit, const at::Tensor& x, int) {
+    const at::Tensor z = x.detach().requires_grad_();
+    const at::Tensor y = unit(z);
+    auto gradient = [&](bool keeps) { return grad({y.sum()}, {z}, {}, keeps)[0]; };
+    first.push_back(gradient(true)), second.push_back(gradient(true));
+    CHECK(test::same_bits(gradient(false), first.back()));
+    try {
+      gradient(false);
+    } catch (const std::exception& e) {
+      error = e.what();
+    }
+    return x;
+  };
+  Trainer captured{seeded([] { return Used(); }), SGD{.lr = 0.01}, Capture<EachUnit>{}};
+  for (int i = 0; i < 8; ++i) captured.step(body_batch(i));
+  CHECK(captured.mechanism<Capture<EachUnit>>().replays() == 4);
+  CHECK(test::same_bits(first, second));
+  CHECK(test::contains(error, "was freed by a former backward. Write retain_graph in that one."));
+}
+
 TEST_CASE("captured units: a unit's gradient is taken in forward, and the graph kept") {
   const Figures figures = used(usual_body, [](const auto& unit, const at::Tensor& x, int) {
     const at::Tensor y = unit(x), seed = at::ones_like(y);

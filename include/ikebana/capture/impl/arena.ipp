@@ -19,33 +19,46 @@ inline std::size_t taken_by(const RecordedMemory& one) {
   return (one.bytes + alignment - 1) / alignment * alignment + header_of(one);
 }
 
-/// Places memory in the given order, each at the lowest address that is free while it is needed.
-inline ArenaPlan placed_in_order(const std::vector<RecordedMemory>& memory,
-                                 const std::vector<std::size_t>& order) {
-  struct Placed {
+/// The parts of an arena, and when each of them is needed.
+class ArenaParts {
+ public:
+  /// Returns the lowest place that is free while this memory is needed, with room for its header.
+  std::size_t lowest_for(const RecordedMemory& one) {
+    in_use_.clear();
+    for (const Part& other : parts_)
+      if (other.first <= last_use(one) && one.first <= other.last)
+        in_use_.push_back({other.begin, other.end});
+    std::sort(in_use_.begin(), in_use_.end());
+    std::size_t at = 0;
+    for (const auto& [begin, end] : in_use_) {
+      if (at + taken_by(one) <= begin) break;
+      at = std::max(at, end);
+    }
+    return at;
+  }
+  void add(const RecordedMemory& one, std::size_t at) {
+    parts_.push_back({one.first, last_use(one), at, at + taken_by(one)});
+  }
+
+ private:
+  struct Part {
     std::uint32_t first, last;
     std::size_t begin, end;
   };
+  std::vector<Part> parts_;
+  std::vector<std::pair<std::size_t, std::size_t>> in_use_;  // while the present one is needed
+};
+
+/// Places memory in the given order, each at the lowest address that is free while it is needed.
+inline ArenaPlan placed_in_order(const std::vector<RecordedMemory>& memory,
+                                 const std::vector<std::size_t>& order) {
   ArenaPlan plan{.places = std::vector<std::size_t>(memory.size(), ArenaPlan::nowhere)};
-  std::vector<Placed> placed;
-  std::vector<std::pair<std::size_t, std::size_t>> in_use;  // while the present one is needed
+  ArenaParts parts;
   for (const std::size_t i : order) {
-    const RecordedMemory& one = memory[i];
-    const std::size_t bytes = taken_by(one);
-    const std::uint32_t last = last_use(one);
-    in_use.clear();
-    for (const Placed& other : placed)
-      if (other.first <= last && one.first <= other.last)
-        in_use.push_back({other.begin, other.end});
-    std::sort(in_use.begin(), in_use.end());
-    std::size_t at = 0;
-    for (const auto& [begin, end] : in_use) {
-      if (at + bytes <= begin) break;
-      at = std::max(at, end);
-    }
-    placed.push_back({one.first, last, at, at + bytes});
-    plan.places[i] = at + header_of(one);
-    plan.bytes = std::max(plan.bytes, at + bytes);
+    const std::size_t at = parts.lowest_for(memory[i]);
+    parts.add(memory[i], at);
+    plan.places[i] = at + header_of(memory[i]);
+    plan.bytes = std::max(plan.bytes, at + taken_by(memory[i]));
   }
   return plan;
 }
@@ -120,6 +133,29 @@ IKEBANA_INLINE ArenaPlan plan_arena(const std::vector<RecordedMemory>& memory,
   });
   ArenaPlan by_use = improved(memory, order, least);
   return by_use.bytes < by_size.bytes ? by_use : by_size;
+}
+
+IKEBANA_INLINE ArenaPlan plan_within(const ArenaPlan& plan,
+                                     const std::vector<RecordedMemory>& memory,
+                                     const std::vector<bool>& is_placed) {
+  ArenaPlan within{.places = std::vector<std::size_t>(memory.size(), ArenaPlan::nowhere),
+                   .bytes = plan.bytes};
+  ArenaParts parts;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (plan.places[i] != ArenaPlan::nowhere)
+      parts.add(memory[i], plan.places[i] - header_of(memory[i]));
+    if (is_placed[i]) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return memory[a].bytes > memory[b].bytes; });
+  for (const std::size_t i : order) {
+    const std::size_t at = parts.lowest_for(memory[i]);
+    if (at + taken_by(memory[i]) > plan.bytes) continue;
+    parts.add(memory[i], at);
+    within.places[i] = at + header_of(memory[i]);
+  }
+  return within;
 }
 
 IKEBANA_INLINE void Arena::reserve(std::size_t bytes) {

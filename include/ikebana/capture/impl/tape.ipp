@@ -98,17 +98,16 @@ inline void note_uses(std::vector<RecordedMemory>& memory,
   }
 }
 
-/// Returns for each memory whether forward uses it, and it is needed after forward.
-inline std::vector<bool> needed_after_forward(const Recording& recording) {
-  std::vector<bool> all(recording.memory.size()), in_forward(recording.memory.size());
+/// Returns for each memory whether operators of a phase use it.
+inline std::vector<bool> used_by(const Recording& recording, Phase phase) {
+  std::vector<bool> all(recording.memory.size());
   for (const RecordedOperator& one : recording.operators) {
-    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live) continue;
-    auto use = [&](const RecordedTensor& t) {
-      if (one.phase == Phase::Forward)
-        in_forward[t.memory] = true, all[t.memory] = recording.memory[t.memory].outlives;
-      else if (in_forward[t.memory]) all[t.memory] = true;
-    };
+    if (one.kind != RecordedOperator::Kind::Computes || !one.is_live || one.phase != phase)
+      continue;
+    auto use = [&](const RecordedTensor& t) { all[t.memory] = true; };
     each_defined(one.arguments, use), each_defined(one.results, use);
+    for (const RecordedAllocation& allocation : one.allocations)
+      if (allocation.memory != RecordedMemory::none) all[allocation.memory] = true;
   }
   return all;
 }
@@ -116,15 +115,22 @@ inline std::vector<bool> needed_after_forward(const Recording& recording) {
 IKEBANA_INLINE void OperatorTape::place_memory(Saved saved) {
   auto& memory = recording_.memory;
   note_uses(memory, recording_.operators);
-  std::vector<bool> is_saved(memory.size());
-  if (saved == Saved::Apart) is_saved = needed_after_forward(recording_);
-  std::vector<bool> in_arena(memory.size());
+  const auto in_forward = used_by(recording_, Phase::Forward);
+  const auto in_backward = used_by(recording_, Phase::Backward);
+  std::vector<bool> in_arena(memory.size()), is_saved(memory.size()), is_backward(memory.size());
   for (std::size_t i = 0; i < memory.size(); ++i) {
-    const bool is_placed =
-        memory[i].use == MemoryUse::Made && memory[i].first != RecordedMemory::none;
-    in_arena[i] = is_placed && !is_saved[i], is_saved[i] = is_placed && is_saved[i];
+    if (memory[i].use != MemoryUse::Made || memory[i].first == RecordedMemory::none) continue;
+    const bool is_apart = saved == Saved::Apart;
+    is_saved[i] = is_apart && in_forward[i] && (in_backward[i] || memory[i].outlives);
+    is_backward[i] = is_apart && !in_forward[i];
+    in_arena[i] = !is_saved[i];
   }
-  plan_ = plan_arena(memory, in_arena), saved_plan_ = plan_arena(memory, is_saved);
+  saved_plan_ = plan_arena(memory, is_saved);
+  keeping_plan_ = plan_arena(memory, is_backward);
+  within_saved_ = plan_within(saved_plan_, memory, is_backward);
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    in_arena[i] = in_arena[i] && within_saved_.places[i] == ArenaPlan::nowhere;
+  plan_ = plan_arena(memory, in_arena);
   for (std::uint32_t i = 0; i < memory.size(); ++i)
     if (memory[i].use == MemoryUse::GivenAway) given_away_.push_back(i);
   for (const RecordedMemory& one : memory)
@@ -224,8 +230,13 @@ IKEBANA_INLINE void OperatorTape::use(void* arena) {
 }
 
 IKEBANA_INLINE void OperatorTape::use_saved(void* block) {
-  if (block != saved_) place(storages_, saved_plan_, block);
+  if (block != saved_) place(storages_, saved_plan_, block), place(storages_, within_saved_, block);
   saved_ = block;
+}
+
+IKEBANA_INLINE void OperatorTape::use_keeping(void* arena) {
+  place(storages_, keeping_plan_, arena);
+  arena_ = saved_ = nullptr;  // both are placed again before the next replay
 }
 
 IKEBANA_INLINE void OperatorTape::bind(std::uint32_t memory, void* data) {

@@ -21,8 +21,9 @@ class UnitTape::RecordedCall : public UnitBackwardCall {
   RecordedUnit unit;
   bool is_connected = false;  // a backward may come
 
-  Tensors backward(Tensors seeds) override {
-    if (std::exchange(was_recorded_, true)) return unit.backward_again(seeds);
+  Tensors backward(Tensors seeds, bool) override {
+    if (std::exchange(was_recorded_, true) || tape_->gets_other(seeds))
+      return unit.backward_again(seeds);
     Tensors gradients = unit.backward(seeds);
     if (unit.recorder.problems().empty()) end();
     else tape_->refuse(unit.recorder.problems(), throws_);
@@ -53,6 +54,18 @@ IKEBANA_INLINE void UnitTape::refuse_values(bool throws) {
 
 IKEBANA_INLINE void UnitTape::run_as_usual(const std::string& why) {
   problems_ = why, is_as_usual_ = true;
+}
+
+/// Returns true if gradients have another form than in the first recording. A recording of them
+/// would be of no use.
+IKEBANA_INLINE bool UnitTape::gets_other(const Tensors& seeds) {
+  if (!first_) return false;
+  BatchForm form;
+  form.take_values(0, seeds);
+  if (form == first_->seed_form) return false;
+  open_.reset(), first_.reset();
+  run_as_usual(other_seeds);
+  return true;
 }
 
 /// Autocast casts a weight once in a forward, for all that use it. Such a cast is no operator of
@@ -165,7 +178,6 @@ inline void give_away(Recording& recording, const std::vector<RecordedTensor>& r
 IKEBANA_INLINE void UnitTape::end_recording(UnitRecording recording, bool throws) {
   open_.reset();
   if (!first_) return void(first_ = std::move(recording));
-  if (!(first_->seed_form == recording.seed_form)) return first_.reset(), run_as_usual(other_seeds);
   const std::string text = difference(*first_, recording);
   if (!text.empty()) return refuse("\n  " + text, throws);
   give_away(recording.operators, recording.results, recording.gradients);

@@ -57,13 +57,17 @@ class UnitNode : public torch::autograd::Node {
     if (call_ == nullptr)
       throw BadModel("Capture<EachUnit>: the graph of unit `" + unit_ +
                      "` was freed by a former backward. Write retain_graph in that one.");
-    return call_->backward(std::move(seeds));
+    if (!is_last_) return call_->backward(std::move(seeds), false);
+    const auto call = std::move(call_);  // what it has kept is lost, also if it throws
+    return call->backward(std::move(seeds), true);
   }
+  void will_release_variables() override { is_last_ = true; }
   void release_variables() override { call_.reset(); }
 
  private:
   std::string unit_;
   std::shared_ptr<UnitBackwardCall> call_;
+  bool is_last_ = false;
 };
 
 IKEBANA_INLINE void connect(const std::string& unit, std::shared_ptr<UnitBackwardCall> call,

@@ -25,7 +25,9 @@ struct UnitTape::ReplayedCall : UnitBackwardCall {
       : tape(std::move(of)),
         saved(tape->take(tape->tape_->saved_bytes())),
         random_states(tape->tape_->random_state_count()) {}
-  Tensors backward(Tensors seeds) override { return tape->replay_backward(*this, seeds); }
+  Tensors backward(Tensors seeds, bool is_last) override {
+    return tape->replay_backward(*this, seeds, is_last);
+  }
   bool is_changed() const {
     return std::any_of(versions.begin(), versions.end(),
                        [](const Version& version) { return version.changed(); });
@@ -33,10 +35,15 @@ struct UnitTape::ReplayedCall : UnitBackwardCall {
 };
 
 /// Each phase has an arena of its own, since nothing is needed that it leaves there.
-IKEBANA_INLINE void UnitTape::replay(Phase phase, ReplayedCall& call) {
+IKEBANA_INLINE void UnitTape::replay(Phase phase, ReplayedCall& call, bool is_last) {
   const auto arena = take(tape_->arena_bytes());
   tape_->use(arena->bytes.mutable_data_ptr());
   tape_->use_saved(call.saved->bytes.mutable_data_ptr());
+  std::unique_ptr<BufferPool::Buffer> keeping;
+  if (phase == Phase::Backward && !is_last) {
+    keeping = take(tape_->keeping_bytes());
+    tape_->use_keeping(keeping->bytes.mutable_data_ptr());
+  }
   struct OwnRandomStates {
     OperatorTape& tape;
     OperatorTape::RandomStates& states;
@@ -63,7 +70,7 @@ IKEBANA_INLINE Tensors UnitTape::replay(Tensors own_arguments) {
     tape_->bind(recorded_.arguments[i], arguments[i]);
   for (const at::Tensor& t : written_) t.unsafeGetTensorImpl()->bump_version();
   const std::vector<c10::Storage> memory = allocate(result_memory_);
-  replay(Phase::Forward, *call);
+  replay(Phase::Forward, *call, /*is_last=*/false);
   Tensors results(recorded_.results.size());
   std::vector<const at::Tensor*> first(memory.size());  // the first one in each memory
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -107,7 +114,8 @@ IKEBANA_INLINE void UnitTape::refuse_changed() const {
                  "parameter or a buffer. Change a clone.");
 }
 
-IKEBANA_INLINE Tensors UnitTape::replay_backward(ReplayedCall& call, const Tensors& seeds) {
+IKEBANA_INLINE Tensors UnitTape::replay_backward(ReplayedCall& call, const Tensors& seeds,
+                                                 bool is_last) {
   BatchForm form;
   form.take_values(0, seeds);
   if (!(form == recorded_.seed_form)) {
@@ -120,7 +128,7 @@ IKEBANA_INLINE Tensors UnitTape::replay_backward(ReplayedCall& call, const Tenso
   for (const ReplayedCall::Bound& one : call.bounds) tape_->bind(one.memory, one.data);
   for (std::size_t i = 0; i < seeds.size(); ++i) tape_->bind(recorded_.seeds[i], seeds[i]);
   const std::vector<c10::Storage> memory = allocate(gradient_memory_);
-  replay(Phase::Backward, call);
+  replay(Phase::Backward, call, is_last);
   Tensors gradients(recorded_.gradients.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const auto [from, index] = passed_gradients_[i];
