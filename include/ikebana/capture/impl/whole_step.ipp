@@ -33,7 +33,8 @@ IKEBANA_INLINE detail::MicrobatchPlace Mechanism<Capture<WholeStep>>::place_of(
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::refuse_by_unit() {
   throw BadValue(
       "Capture<WholeStep>: Observe<Memory> has by_unit, which measures what each unit allocates, "
-      "and a replay allocates nothing and runs no unit. Leave out one of the two.");
+      "and a replay allocates nothing and runs no unit. Write Capture<EachUnit>, whose units are "
+      "measured in each step, or leave out one of the two.");
 }
 
 IKEBANA_INLINE void Mechanism<Capture<WholeStep>>::check_modules() {
