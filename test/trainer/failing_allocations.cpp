@@ -237,4 +237,34 @@ TEST_CASE("allocations: a step that runs out of memory changes nothing, whicheve
   });
 }
 
+/// LibTorch's fused operators would copy a gradient that is not contiguous, in an update.
+TEST_CASE("allocations: a step of weights in channels_last changes nothing, whichever fails") {
+  at::globalContext().setUserEnabledMkldnn(false);  // it stays broken after a failure
+  on_own_thread([] {
+    torch::nn::Sequential made(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)),
+                               torch::nn::Flatten());
+    torch::manual_seed(1);
+    const std::pair batch{torch::randn({2, 3, 5, 5}), torch::randint(8 * 9, {2}, at::kLong)};
+    auto check = [&](const auto& optimizer) {
+      auto net = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(made->clone());
+      Trainer trainer{net, CrossEntropyLoss{}, optimizer, Layout<ChannelsLast>{}};
+      trainer.step(batch);
+      trainer.step(batch);
+      FailingAllocator failing;
+      const StateDict before = trainer.state();
+      const int allocations = fail_each([&] { trainer.step(batch); },
+                                        [&](const std::exception_ptr& error) {
+                                          if (error == nullptr) trainer.restore(before);
+                                          CHECK(same_state(trainer.state(), before));
+                                        });
+      CHECK(allocations > 50);
+    };
+    check(AdamW{});
+    check(Adam{});
+    check(SGD{.lr = 0.1, .momentum = 0.9});
+    check(Adagrad{});
+  });
+  at::globalContext().setUserEnabledMkldnn(true);
+}
+
 }  // namespace test::failing_allocations

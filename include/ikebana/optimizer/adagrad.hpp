@@ -26,10 +26,13 @@ struct Mechanism<Adagrad> : PerParameterOptimizer<Adagrad> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
-      return is_fused(p) ? 0 : Scratch::bytes(p.numel(), p.scalar_type());
-    });
-    if (is_fused(masters.values[0])) keep_if_asked();
+    const bool fused = is_fused(masters.values[0]);
+    auto scratch = [&](const at::Tensor& p, const at::Tensor&) {
+      return fused ? 0 : Scratch::bytes(p.numel(), p.scalar_type());
+    };
+    prepare_each(masters, gradients, rate, 1, scratch,
+                 fused ? detail::fused_gradient : detail::dense_gradient);
+    if (fused) keep_if_asked();
   }
   void update(const Masters& masters, StepGradients& gradients);
   std::string describe() const;

@@ -25,7 +25,7 @@ struct Mechanism<SGD> : GroupedOptimizer<SGD> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, any_momentum(rate) ? 1 : 0);
+    prepare_buckets(masters, gradients, rate, any_momentum(rate) ? 1 : 0, detail::fused_gradient);
     check_momenta();
   }
   void update(const Masters&, StepGradients& gradients);

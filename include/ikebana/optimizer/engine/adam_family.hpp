@@ -21,7 +21,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    this->prepare_buckets(masters, gradients, rate, state_slots());
+    this->prepare_buckets(masters, gradients, rate, state_slots(), fused_gradient);
     this->keep_if_asked();
   }
   std::string describe() const {

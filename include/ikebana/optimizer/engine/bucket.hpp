@@ -118,6 +118,9 @@ struct EveryMaster {
 /// Returns the gradient in the memory order and dtype of its parameter. Throws BadModel if it is
 /// sparse.
 at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
+/// Returns it for a fused operator. On a CPU that would copy a gradient that is not contiguous, for
+/// nothing, in an update that may not fail, so it gets a view in one dimension.
+at::Tensor fused_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail
 

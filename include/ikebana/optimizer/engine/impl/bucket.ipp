@@ -72,4 +72,11 @@ IKEBANA_INLINE at::Tensor dense_gradient(const at::Tensor& gradient, const at::T
   return same_layout_and_dtype(gradient, p) ? gradient : at::empty_like(p.detach()).copy_(gradient);
 }
 
+IKEBANA_INLINE at::Tensor fused_gradient(const at::Tensor& gradient, const at::Tensor& p,
+                                         const std::string& name) {
+  at::Tensor dense = dense_gradient(gradient, p, name);
+  const bool may_be_rounded = at::isReducedFloatingType(p.scalar_type());  // which needs its shape
+  return p.is_cpu() && !dense.is_contiguous() && !may_be_rounded ? in_memory_order(dense) : dense;
+}
+
 }  // namespace ikebana::detail
