@@ -31,8 +31,8 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   /// is replayed on it next may compute there as well, and loses what is there.
   void use_saved(void* block);
   std::size_t saved_bytes() const { return saved_plan_.bytes; }
-  /// Lets the next backward keep what forward has kept, for another one: it uses an arena of
-  /// `keeping_bytes()`. Call after `use` and `use_saved`.
+  /// Lets the next backward leave what forward has kept, for another backward. It uses an arena of
+  /// `keeping_bytes()` in the place of the other. Call after `use_saved`.
   void use_keeping(void* arena);
   std::size_t keeping_bytes() const { return keeping_plan_.bytes; }
   /// Exchanges the states of generators, which forward keeps for backward as well.

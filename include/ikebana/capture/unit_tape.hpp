@@ -107,7 +107,7 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   Tensors replay_backward(ReplayedCall& call, const Tensors& seeds, bool is_last);
   [[noreturn]] void refuse_changed() const;
   void refuse_values(bool throws);
-  bool gets_other(const Tensors& seeds);
+  bool note_other_seeds(const Tensors& seeds);
   void run_as_usual(const std::string& why);
 
   BatchForm form_;

@@ -118,9 +118,9 @@ IKEBANA_INLINE void OperatorTape::place_memory(Saved saved) {
   const auto in_forward = used_by(recording_, Phase::Forward);
   const auto in_backward = used_by(recording_, Phase::Backward);
   std::vector<bool> in_arena(memory.size()), is_saved(memory.size()), is_backward(memory.size());
+  const bool is_apart = saved == Saved::Apart;
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (memory[i].use != MemoryUse::Made || memory[i].first == RecordedMemory::none) continue;
-    const bool is_apart = saved == Saved::Apart;
     is_saved[i] = is_apart && in_forward[i] && (in_backward[i] || memory[i].outlives);
     is_backward[i] = is_apart && !in_forward[i];
     in_arena[i] = !is_saved[i];

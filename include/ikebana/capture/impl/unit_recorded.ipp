@@ -22,7 +22,7 @@ class UnitTape::RecordedCall : public UnitBackwardCall {
   bool is_connected = false;  // a backward may come
 
   Tensors backward(Tensors seeds, bool) override {
-    if (std::exchange(was_recorded_, true) || tape_->gets_other(seeds))
+    if (std::exchange(was_recorded_, true) || tape_->note_other_seeds(seeds))
       return unit.backward_again(seeds);
     Tensors gradients = unit.backward(seeds);
     if (unit.recorder.problems().empty()) end();
@@ -56,9 +56,9 @@ IKEBANA_INLINE void UnitTape::run_as_usual(const std::string& why) {
   problems_ = why, is_as_usual_ = true;
 }
 
-/// Returns true if gradients have another form than in the first recording. A recording of them
-/// would be of no use.
-IKEBANA_INLINE bool UnitTape::gets_other(const Tensors& seeds) {
+/// Returns true if gradients have another form than in the first recording: such calls run as usual
+/// from now on, and a second recording would be of no use.
+IKEBANA_INLINE bool UnitTape::note_other_seeds(const Tensors& seeds) {
   if (!first_) return false;
   BatchForm form;
   form.take_values(0, seeds);

@@ -36,14 +36,11 @@ struct UnitTape::ReplayedCall : UnitBackwardCall {
 
 /// Each phase has an arena of its own, since nothing is needed that it leaves there.
 IKEBANA_INLINE void UnitTape::replay(Phase phase, ReplayedCall& call, bool is_last) {
-  const auto arena = take(tape_->arena_bytes());
-  tape_->use(arena->bytes.mutable_data_ptr());
+  const bool keeps = phase == Phase::Backward && !is_last;
+  const auto arena = take(keeps ? tape_->keeping_bytes() : tape_->arena_bytes());
   tape_->use_saved(call.saved->bytes.mutable_data_ptr());
-  std::unique_ptr<BufferPool::Buffer> keeping;
-  if (phase == Phase::Backward && !is_last) {
-    keeping = take(tape_->keeping_bytes());
-    tape_->use_keeping(keeping->bytes.mutable_data_ptr());
-  }
+  if (keeps) tape_->use_keeping(arena->bytes.mutable_data_ptr());
+  else tape_->use(arena->bytes.mutable_data_ptr());
   struct OwnRandomStates {
     OperatorTape& tape;
     OperatorTape::RandomStates& states;

@@ -118,8 +118,9 @@ struct EveryMaster {
 /// Returns the gradient in the memory order and dtype of its parameter. Throws BadModel if it is
 /// sparse.
 at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
-/// Returns it for a fused operator. On a CPU that would copy a gradient that is not contiguous, for
-/// nothing, in an update that may not fail, so it gets a view in one dimension.
+/// Returns the same for a fused operator. On a CPU the operator copies a gradient that is not
+/// contiguous, and does not use the copy. It is given a view in one dimension, because an update
+/// may not fail for lack of memory.
 at::Tensor fused_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail
