@@ -1,5 +1,7 @@
 // Under Capture<EachUnit> every step is the step without it, to the bit, whatever the host decides
 // outside of units.
+#include <ikebana/bridge/memory_counter.hpp>
+
 #include "units.hpp"
 
 #include <thread>
@@ -283,6 +285,66 @@ TEST_CASE("captured units: a step that runs out of memory changes nothing") {
     }
     CHECK(both.replays() >= 3);
   });
+}
+
+/// Its backward needs little memory beside what forward keeps, if it computes where that is needed
+/// no more.
+struct WideImpl : torch::nn::Module {
+  torch::nn::Linear up{64, 256}, down{256, 64};
+  WideImpl() { register_module("up", up), register_module("down", down); }
+  at::Tensor forward(const at::Tensor& x) { return x + down(at::gelu(at::tanh(up(x)))); }
+};
+TORCH_MODULE(Wide);
+struct WideNetImpl : torch::nn::Module {
+  using units = Units<Wide>;
+  Wide first, second;
+  WideNetImpl() { register_module("first", first), register_module("second", second); }
+  bool keeps = false;  // the graph of a backward in forward
+  std::vector<at::Tensor> gradients;
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    const at::Tensor x = run(first, batch.input), y = run(second, x);
+    for (int i = 0; keeps && i < 2; ++i)
+      gradients.push_back(torch::autograd::grad({y.square().sum()}, {x}, {}, /*retain=*/true)[0]);
+    return {y.square().sum(), batch.input.size(0)};
+  }
+};
+TORCH_MODULE(WideNet);
+
+/// Returns the most bytes in use in a step that is replayed, if a trainer captures.
+template <class... Policies>
+double peak_of(const Policies&... policies) {
+  Trainer trainer{WideNet(), SGD{.lr = 0.01}, policies...};
+  const Rows batch{at::ones({512, 64}), {}};
+  for (int i = 0; i < 6; ++i) trainer.step(batch);
+  bridge::MemoryCounter counter(at::kCPU);
+  trainer.step(batch);
+  return static_cast<double>(counter.peak());
+}
+
+TEST_CASE("captured units: backward computes where what forward kept is needed no more") {
+  const bridge::MemoryCounter counts_from_here(at::kCPU);
+  const double eager = peak_of();
+  const double ratio = peak_of(Capture<EachUnit>{}) / eager;
+  CHECK(ratio < 1.1);
+}
+
+TEST_CASE("captured units: backward leaves what forward kept to another one of a kept graph") {
+  std::vector<at::Tensor> gradients[2];
+  auto collect = [&](std::size_t which, const auto&... capture) {
+    torch::manual_seed(3);
+    WideNet net;
+    net->keeps = true;
+    Trainer trainer{net, SGD{.lr = 0.01}, capture...};
+    for (int i = 0; i < 8; ++i) trainer.step(Rows{torch::randn({16, 64}), {}});
+    gradients[which] = net->gradients;
+    for (const at::Tensor& p : net->parameters()) gradients[which].push_back(p.detach());
+    return trainer;
+  };
+  collect(0);
+  auto captured = collect(1, Capture<EachUnit>{});
+  CHECK(captured.mechanism<Capture<EachUnit>>().replays() > 6);
+  CHECK(test::same_bits(gradients[1], gradients[0]));
 }
 
 TEST_CASE("captured units: the tape is a text by unit") {
