@@ -33,9 +33,9 @@ class Case(NamedTuple):
     same_operators: bool
 
 
-# A step itself takes some 6,000 instructions and 50 per node of the graph, so the smallest model
-# has a bound of its own. 450 of them copy the state of the CPU's generator, which a step that
-# throws puts back. Checkpointing by hand calls other operators, so in that case only the loss
+# A step itself takes some 6,000 instructions, 50 per node of the graph and 250 per parameter, so
+# the smallest model has a bound of its own. 450 of them copy the state of the CPU's generator,
+# which a step that throws puts back. Checkpointing by hand calls other operators, so in that case only the loss
 # and the instructions are compared.
 CASES = {
     "mlp16": Case(Row("MLP 3x16", steps=1, clip=0, **SMALL), "same", 0.01, True),

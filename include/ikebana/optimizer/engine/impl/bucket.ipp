@@ -76,7 +76,8 @@ IKEBANA_INLINE at::Tensor fused_gradient(const at::Tensor& gradient, const at::T
                                          const std::string& name) {
   at::Tensor dense = dense_gradient(gradient, p, name);
   const bool may_be_rounded = at::isReducedFloatingType(p.scalar_type());  // which needs its shape
-  return p.is_cpu() && !dense.is_contiguous() && !may_be_rounded ? in_memory_order(dense) : dense;
+  if (dense.is_contiguous() || !p.is_cpu() || may_be_rounded) return dense;
+  return in_memory_order(dense);
 }
 
 }  // namespace ikebana::detail

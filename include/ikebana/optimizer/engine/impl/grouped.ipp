@@ -257,9 +257,14 @@ IKEBANA_INLINE void ParameterBuckets::set_gradients(MasterBucket& bucket, const 
     while (gradients.indices[at] != bucket.indices[j]) ++at;
     const at::Tensor& p = bucket.parameters[j];
     const std::string& name = masters.names[bucket.indices[j]];
-    if (!state_.matches(bucket, j, low_precision_.operand(p))) refuse_changed(name);
-    bucket.gradients[j] = low_precision_.prepare(convert(gradients.values[at], p, name), p);
-    if (low_precision_.is_rounded(p)) low_precision_.prepare_rounded(bucket, j);
+    const bool is_rounded = low_precision_.is_rounded(p);
+    const bool fits = is_rounded ? state_.matches(bucket, j, low_precision_.operand(p))
+                                 : state_.matches(bucket, j, p);
+    if (!fits) refuse_changed(name);
+    bucket.gradients[j] = convert(gradients.values[at], p, name);
+    if (!is_rounded) continue;
+    bucket.gradients[j] = low_precision_.prepare(std::move(bucket.gradients[j]), p);
+    low_precision_.prepare_rounded(bucket, j);
   }
 }
 
