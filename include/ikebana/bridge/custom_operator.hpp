@@ -16,6 +16,7 @@ inline constexpr const char* custom_operators[] = {
     "ikebana::chunked_attention",
     "ikebana::bn_relu",
     "ikebana::bn_relu_backward",
+    "ikebana::linear_cross_entropy",
 };
 
 namespace detail {

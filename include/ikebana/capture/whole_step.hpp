@@ -12,8 +12,7 @@ namespace ikebana {
 /// Records the operators of forward and backward, and calls them again in the steps that follow:
 /// without autograd, without making tensors, and in memory that was planned. The host does the rest
 /// of a step as it always does: it places the batch, divides, clips, updates and reports. No bit of
-/// a step changes, except in modules::linear_cross_entropy on a batch with ignored targets, which
-/// rounds otherwise. On an accelerator the operators are captured as two graphs.
+/// a step changes. On an accelerator the operators are captured as two graphs.
 ///
 /// The first two steps run as usual. The next two with microbatches of one form are recorded and
 /// compared, and from then on such microbatches are replayed. They are recorded again when the

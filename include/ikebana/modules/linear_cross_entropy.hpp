@@ -6,6 +6,7 @@
 #include <ikebana/loss.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace ikebana::detail {
 
@@ -19,12 +20,13 @@ inline constexpr std::int64_t logits_rows_step = 16;
 // added in FP32.
 inline constexpr std::int64_t half_slice_bytes = 1 << 20;
 
-/// The options of one linear_cross_entropy, besides its tensors.
+/// The options of one linear_cross_entropy.
 struct CrossEntropyTask {
   at::ScalarType compute = at::kFloat;  // dtype of the products
   double label_smoothing = 0;
-  std::int64_t chunk_rows = 0;
-  bool has_ignored = false;  // some rows are not `kept`: they have no loss and no gradient
+  std::int64_t chunk_rows = 0, ignore_index = 0;
+  bool has_ignored = false;  // there may be rows that are not `kept`: without loss and gradient
+  bool on_host = false;      // the host may read the targets
   at::Tensor kept = {};      // (rows) of bool
   std::array<bool, 3> needs_grad = {};  // for hidden, weight and bias
 
@@ -34,17 +36,24 @@ struct CrossEntropyTask {
 
 /// Computes the losses of all rows and, if needed, the gradients of their sum, in one pass over
 /// chunks of logits. hidden (N, E), weight (V, E), bias (V) or undefined, target (N) of classes.
+/// On a host rows of ignored targets take no part; elsewhere they are masked, because leaving them
+/// out would have to wait for the device.
 class ChunkedCrossEntropy {
  public:
   ChunkedCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& target, const CrossEntropyTask& task);
 
-  at::Tensor sum() const;
-
-  at::Tensor grad_hidden, grad_weight, grad_bias;
+  at::Tensor sum, grad_hidden, grad_weight, grad_bias;
 
  private:
+  /// Allocates all whose size does not depend on targets first: a recorded step has planned memory
+  /// for what is allocated in the same order each time.
+  void allocate(std::int64_t rows, std::int64_t columns);
+  void take_rows(const at::Tensor& hidden, const at::Tensor& target);
   void compute_chunk(std::int64_t first, std::int64_t rows);
+  void compute_sum();
+  /// Moves the gradients of the kept rows to their places, with zeros between them.
+  void spread_rows();
 
   /// Writes the losses of log probabilities: -log p of the target, with label smoothing.
   void write_losses(at::Tensor& losses, const at::Tensor& log_p, const at::Tensor& target) const;
@@ -53,13 +62,18 @@ class ChunkedCrossEntropy {
   void add_to_weight(const at::Tensor& gradient, const at::Tensor& hidden);
 
   const CrossEntropyTask& task_;
-  at::Tensor hidden_, weight_, bias_, target_, logits_, scores_, losses_;
+  // `rows_` has the kept rows if others are left out; hidden and targets are theirs then.
+  at::Tensor hidden_, weight_, bias_, target_, rows_, logits_, scores_, losses_;
 };
 
 /// Computes the sum of the losses of all rows, and its gradients already in forward.
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   using Context = torch::autograd::AutogradContext;
   using Tensors = torch::autograd::variable_list;
+
+  /// The sum of the losses, and the gradients of hidden, weight and bias in their dtypes, undefined
+  /// where they are not needed.
+  using Computed = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
   static at::Tensor forward(Context* context, const at::Tensor& hidden, const at::Tensor& weight,
                             const std::optional<at::Tensor>& given_bias, const at::Tensor& target,
@@ -68,6 +82,17 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static Tensors backward(Context* context, const Tensors& gradients);
 
  private:
+  static Computed compute(const at::Tensor& hidden, const at::Tensor& weight,
+                          const at::Tensor& bias, const at::Tensor& target,
+                          const CrossEntropyTask& task);
+  /// The same on a host, as an operator of a recorded step: what depends on targets is read anew in
+  /// each replay.
+  static Computed compute_on_host(const at::Tensor& hidden, const at::Tensor& weight,
+                                  const std::optional<at::Tensor>& bias, const at::Tensor& target,
+                                  const at::Tensor& kept, std::int64_t ignore_index,
+                                  double label_smoothing, std::int64_t chunk_rows,
+                                  at::ScalarType compute_dtype, bool hidden_gradient,
+                                  bool weight_gradient, bool bias_gradient);
   // Computes the derivative for create_graph, by operators that autograd can differentiate.
   static Tensors differentiable_backward(Context& context, const Tensors& saved,
                                          const at::Tensor& gradient);
@@ -111,14 +136,10 @@ class LinearCrossEntropyCall {
 
   void check_options() const;
 
-  void check_targets() const;
-
   [[noreturn]] void refuse(const std::string& why) const;
 
-  at::Tensor hidden_, weight_, target_, kept_;
+  at::Tensor hidden_, weight_, target_;
   modules::LinearCrossEntropyOptions options_;
-  Count count_;
-  bool on_cpu_ = false;  // the host may read the tensors
 };
 
 }  // namespace ikebana::detail

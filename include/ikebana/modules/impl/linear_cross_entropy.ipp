@@ -1,7 +1,9 @@
 #pragma once
 #include <algorithm>
+#include <ikebana/bridge/custom_operator.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_bodies.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 #include <optional>
 
@@ -16,30 +18,78 @@ IKEBANA_INLINE std::int64_t CrossEntropyTask::rows_at_once(std::int64_t classes,
   return std::max<std::int64_t>(steps, 1) * logits_rows_step;
 }
 
+[[noreturn]] inline void refuse_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
+                                              const at::Tensor& target, const std::string& why) {
+  throw Error("linear_cross_entropy: hidden " + c10::str(hidden.sizes()) + ", weight " +
+              c10::str(weight.sizes()) + ", target " + c10::str(target.sizes()) + ' ' + why);
+}
+
+/// Throws Error for a target that is no class. Reads the targets on the host.
+inline void check_targets(const at::Tensor& hidden, const at::Tensor& weight,
+                          const at::Tensor& target, const CrossEntropyTask& task) {
+  const auto classes = weight.size(0);
+  const auto wrong = (target.lt(0) | target.ge(classes)).logical_and_(task.kept);
+  if (!wrong.any().item<bool>()) return;
+  const auto first = target.masked_select(wrong)[0].item<std::int64_t>();
+  refuse_cross_entropy(hidden, weight, target,
+                       "with the target " + std::to_string(first) +
+                           ", which is neither one of the " + std::to_string(classes) +
+                           " classes nor ignore_index " + std::to_string(task.ignore_index) +
+                           "; give classes from 0, or set ignore_index");
+}
+
 IKEBANA_INLINE ChunkedCrossEntropy::ChunkedCrossEntropy(const at::Tensor& hidden,
                                                         const at::Tensor& weight,
                                                         const at::Tensor& bias,
                                                         const at::Tensor& target,
                                                         const CrossEntropyTask& task)
     : task_(task),
-      hidden_(hidden.to(task.compute)),
       weight_(weight.to(task.compute)),
-      bias_(bias.defined() ? bias.to(task.compute) : bias),
-      target_(target.unsqueeze(1)) {
-  const auto rows = std::min(task.rows_at_once(weight.size(0), hidden.is_cpu()), hidden.size(0));
-  const auto narrow = hidden_.options(), wide = narrow.dtype(task.wide());
-  logits_ = at::empty({rows, weight.size(0)}, narrow);
-  scores_ = task.wide() == task.compute ? logits_ : at::empty(logits_.sizes(), wide);
-  losses_ = at::empty({hidden.size(0), 1}, wide);
-  if (task.needs_grad[0]) grad_hidden = at::empty(hidden_.sizes(), narrow);
-  if (task.needs_grad[1]) grad_weight = at::zeros(weight_.sizes(), wide);
-  if (task.needs_grad[2]) grad_bias = at::zeros({weight.size(0)}, wide);
-  for (std::int64_t i = 0; i < hidden.size(0); i += rows)
-    compute_chunk(i, std::min(rows, hidden.size(0) - i));
+      bias_(bias.defined() ? bias.to(task.compute) : bias) {
+  allocate(hidden.size(0), hidden.size(1));
+  take_rows(hidden, target);
+  const auto rows = hidden_.size(0), step = logits_.size(0);
+  for (std::int64_t i = 0; i < rows; i += step) compute_chunk(i, std::min(step, rows - i));
+  compute_sum();
+  logits_ = scores_ = losses_ = hidden_ = at::Tensor();
+  if (rows_.defined() && grad_hidden.defined()) spread_rows();
 }
 
-IKEBANA_INLINE at::Tensor ChunkedCrossEntropy::sum() const {
-  return task_.has_ignored ? losses_.mul(task_.kept.unsqueeze(1)).sum() : losses_.sum();
+IKEBANA_INLINE void ChunkedCrossEntropy::allocate(std::int64_t rows, std::int64_t columns) {
+  const auto narrow = weight_.options().requires_grad(false), wide = narrow.dtype(task_.wide());
+  const auto classes = weight_.size(0);
+  if (task_.needs_grad[0]) grad_hidden = at::empty({rows, columns}, narrow);
+  if (task_.needs_grad[1]) grad_weight = at::zeros(weight_.sizes(), wide);
+  if (task_.needs_grad[2]) grad_bias = at::zeros({classes}, wide);
+  sum = at::empty({}, wide);
+  const auto at_once = std::min(task_.rows_at_once(classes, weight_.is_cpu()), rows);
+  logits_ = at::empty({at_once, classes}, narrow);
+  scores_ = task_.wide() == task_.compute ? logits_ : at::empty(logits_.sizes(), wide);
+  losses_ = at::empty({rows, 1}, wide);
+}
+
+IKEBANA_INLINE void ChunkedCrossEntropy::take_rows(const at::Tensor& hidden,
+                                                   const at::Tensor& target) {
+  hidden_ = hidden, target_ = target;
+  if (task_.has_ignored && task_.on_host) {
+    rows_ = task_.kept.nonzero().squeeze(1);
+    if (rows_.size(0) == hidden.size(0)) rows_ = at::Tensor();
+    else hidden_ = hidden.index_select(0, rows_), target_ = target.index_select(0, rows_);
+  } else if (task_.has_ignored) {
+    target_ = target.masked_fill(task_.kept.logical_not(), 0);
+  }
+  hidden_ = hidden_.to(task_.compute), target_ = target_.unsqueeze(1);
+}
+
+IKEBANA_INLINE void ChunkedCrossEntropy::compute_sum() {
+  const auto losses = losses_.narrow(0, 0, hidden_.size(0));
+  const bool is_masked = task_.has_ignored && !task_.on_host;
+  at::sum_out(sum, is_masked ? losses.mul(task_.kept.unsqueeze(1)) : losses, at::IntArrayRef());
+}
+
+IKEBANA_INLINE void ChunkedCrossEntropy::spread_rows() {
+  const auto rows = grad_hidden.narrow(0, 0, rows_.size(0)).clone();
+  grad_hidden.zero_().index_copy_(0, rows_, rows);
 }
 
 IKEBANA_INLINE void ChunkedCrossEntropy::compute_chunk(std::int64_t first, std::int64_t rows) {
@@ -54,7 +104,7 @@ IKEBANA_INLINE void ChunkedCrossEntropy::compute_chunk(std::int64_t first, std::
   write_losses(losses, scores, target);
   if (!task_.needs_grad[0] && !task_.needs_grad[1] && !task_.needs_grad[2]) return;
   to_gradient_(scores, target);
-  if (task_.has_ignored) scores.mul_(part(task_.kept).unsqueeze(1));
+  if (task_.has_ignored && !task_.on_host) scores.mul_(part(task_.kept).unsqueeze(1));
   if (task_.wide() != task_.compute) logits.copy_(scores);
   if (grad_bias.defined()) grad_bias.add_(scores.sum(0));
   auto grad_rows = grad_hidden.defined() ? part(grad_hidden) : at::Tensor();
@@ -94,6 +144,34 @@ IKEBANA_INLINE void ChunkedCrossEntropy::add_to_weight(const at::Tensor& gradien
   }
 }
 
+IKEBANA_INLINE LinearCrossEntropy::Computed LinearCrossEntropy::compute(
+    const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+    const at::Tensor& target, const CrossEntropyTask& task) {
+  if (task.on_host) check_targets(hidden, weight, target, task);
+  ChunkedCrossEntropy pass(hidden, weight, bias, target, task);
+  const auto like = [](const at::Tensor& x, const at::Tensor& input) {
+    return x.defined() ? x.to(input.scalar_type()) : x;
+  };
+  return {pass.sum, like(pass.grad_hidden, hidden), like(pass.grad_weight, weight),
+          like(pass.grad_bias, bias)};
+}
+
+IKEBANA_INLINE LinearCrossEntropy::Computed LinearCrossEntropy::compute_on_host(
+    const at::Tensor& hidden, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const at::Tensor& target, const at::Tensor& kept, std::int64_t ignore_index,
+    double label_smoothing, std::int64_t chunk_rows, at::ScalarType compute_dtype,
+    bool hidden_gradient, bool weight_gradient, bool bias_gradient) {
+  const CrossEntropyTask task{.compute = compute_dtype,
+                              .label_smoothing = label_smoothing,
+                              .chunk_rows = chunk_rows,
+                              .ignore_index = ignore_index,
+                              .has_ignored = true,
+                              .on_host = true,
+                              .kept = kept,
+                              .needs_grad = {hidden_gradient, weight_gradient, bias_gradient}};
+  return compute(hidden, weight, bias.value_or(at::Tensor()), target, task);
+}
+
 IKEBANA_INLINE at::Tensor LinearCrossEntropy::forward(Context* context, const at::Tensor& hidden,
                                                       const at::Tensor& weight,
                                                       const std::optional<at::Tensor>& given_bias,
@@ -101,17 +179,23 @@ IKEBANA_INLINE at::Tensor LinearCrossEntropy::forward(Context* context, const at
                                                       const CrossEntropyTask& task) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const auto bias = given_bias.value_or(at::Tensor());
-  ChunkedCrossEntropy pass(hidden, weight, bias, target, task);
-  const auto like = [](const at::Tensor& x, const at::Tensor& input) {
-    return x.defined() ? x.to(input.scalar_type()) : x;
-  };
-  context->save_for_backward({hidden, weight, bias, target, task.kept,
-                              like(pass.grad_hidden, hidden), like(pass.grad_weight, weight),
-                              like(pass.grad_bias, bias)});
+  const auto [sum, grad_hidden, grad_weight, grad_bias] =
+      recording() && task.on_host
+          ? recorded_call<&compute_on_host>(
+                "ikebana::linear_cross_entropy(Tensor hidden, Tensor weight, Tensor? bias, Tensor "
+                "target, Tensor kept, int ignore_index, float label_smoothing, int chunk_rows, "
+                "ScalarType compute, bool hidden_gradient, bool weight_gradient, bool "
+                "bias_gradient) -> (Tensor, Tensor, Tensor, Tensor)",
+                hidden, weight, given_bias, target, task.kept, task.ignore_index,
+                task.label_smoothing, task.chunk_rows, task.compute, task.needs_grad[0],
+                task.needs_grad[1], task.needs_grad[2])
+          : compute(hidden, weight, bias, target, task);
+  context->save_for_backward(
+      {hidden, weight, bias, target, task.kept, grad_hidden, grad_weight, grad_bias});
   context->saved_data["has_ignored"] = task.has_ignored;
   context->saved_data["label_smoothing"] = task.label_smoothing;
   context->saved_data["compute"] = static_cast<std::int64_t>(task.compute);
-  return pass.sum();
+  return sum;
 }
 
 IKEBANA_INLINE LinearCrossEntropy::Tensors LinearCrossEntropy::backward(Context* context,
@@ -138,13 +222,17 @@ IKEBANA_INLINE LinearCrossEntropy::Tensors LinearCrossEntropy::differentiable_ba
     return x.defined() ? x.to(dtype) : x;
   };
   const auto hidden = to(saved[0], task.compute), weight = to(saved[1], task.compute),
-             bias = to(saved[2], task.compute), target = saved[3].unsqueeze(1);
+             bias = to(saved[2], task.compute);
+  const bool has_ignored = context.saved_data["has_ignored"].toBool();
+  const auto& kept = saved[4];
+  const auto target =
+      (has_ignored ? saved[3].masked_fill(kept.logical_not(), 0) : saved[3]).unsqueeze(1);
   const auto logits = at::linear(hidden, weight, bias).to(task.wide());
   const auto classes = static_cast<double>(weight.size(0));
   const auto target_p = at::full_like(logits, smoothing / classes)
                             .scatter_(1, target, 1 - smoothing + smoothing / classes);
   auto d = (at::softmax(logits, 1) - target_p) * gradient;
-  if (context.saved_data["has_ignored"].toBool()) d = d * saved[4].unsqueeze(1);
+  if (has_ignored) d = d * kept.unsqueeze(1);
   const auto narrow = d.to(task.compute);
   return {narrow.mm(weight).to(saved[0].scalar_type()),
           narrow.t().mm(hidden).to(saved[1].scalar_type()),
@@ -162,24 +250,16 @@ IKEBANA_INLINE LinearCrossEntropyCall::LinearCrossEntropyCall(
   check_options();
   target_ = target_.reshape({-1});
   hidden_ = hidden_.reshape({target_.numel(), hidden_.size(-1)});
-  on_cpu_ = readable(target_);
-  kept_ = target_.ne(options_.ignore_index);
-  count_ = on_cpu_ ? Count(kept_.sum().item<std::int64_t>()) : Count(kept_.sum());
-  if (on_cpu_) check_targets();
 }
 
 IKEBANA_INLINE Loss LinearCrossEntropyCall::run() {
   CrossEntropyTask task;
-  task.has_ignored = !on_cpu_ || count_.value() != static_cast<double>(target_.numel());
-  // Leaves ignored rows out of the products on the CPU. On a device this would have to wait for the
-  // device.
-  if (task.has_ignored && on_cpu_) {
-    const auto rows = kept_.nonzero().squeeze(1);
-    hidden_ = hidden_.index_select(0, rows);
-    target_ = target_.index_select(0, rows);
-    task.has_ignored = false;
-  }
-  if (task.has_ignored) target_ = target_.masked_fill(kept_.logical_not(), 0), task.kept = kept_;
+  task.on_host = target_.is_cpu() && !without_values();
+  task.kept = target_.ne(options_.ignore_index);
+  const Count count =
+      readable(target_) ? Count(task.kept.sum().item<std::int64_t>()) : Count(task.kept.sum());
+  task.has_ignored = !readable(target_) || count.value() != static_cast<double>(target_.numel());
+  task.ignore_index = options_.ignore_index;
   task.label_smoothing = options_.label_smoothing;
   task.chunk_rows = options_.chunk_rows;
   task.compute = compute_dtype();
@@ -188,7 +268,7 @@ IKEBANA_INLINE Loss LinearCrossEntropyCall::run() {
   };
   task.needs_grad = {needs_grad(hidden_), needs_grad(weight_), needs_grad(options_.bias)};
   const auto bias = options_.bias.defined() ? std::optional(options_.bias) : std::nullopt;
-  return {LinearCrossEntropy::apply(hidden_, weight_, bias, target_, task), count_};
+  return {LinearCrossEntropy::apply(hidden_, weight_, bias, target_, task), count};
 }
 
 IKEBANA_INLINE at::ScalarType LinearCrossEntropyCall::compute_dtype() const {
@@ -242,20 +322,8 @@ IKEBANA_INLINE void LinearCrossEntropyCall::check_options() const {
            "; it must be 1 or more, or 0 for the default");
 }
 
-IKEBANA_INLINE void LinearCrossEntropyCall::check_targets() const {
-  if (count_.value() == 0) return;
-  const auto classes = weight_.size(0);
-  const auto wrong = (target_.lt(0) | target_.ge(classes)).logical_and_(kept_);
-  if (!wrong.any().item<bool>()) return;
-  const auto first = target_.masked_select(wrong)[0].item<std::int64_t>();
-  refuse("with the target " + std::to_string(first) + ", which is neither one of the " +
-         std::to_string(classes) + " classes nor ignore_index " +
-         std::to_string(options_.ignore_index) + "; give classes from 0, or set ignore_index");
-}
-
 IKEBANA_INLINE void LinearCrossEntropyCall::refuse(const std::string& why) const {
-  throw Error("linear_cross_entropy: hidden " + c10::str(hidden_.sizes()) + ", weight " +
-              c10::str(weight_.sizes()) + ", target " + c10::str(target_.sizes()) + ' ' + why);
+  refuse_cross_entropy(hidden_, weight_, target_, why);
 }
 
 }  // namespace ikebana::detail
