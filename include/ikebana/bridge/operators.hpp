@@ -56,6 +56,9 @@ class OperatorCall {
   /// Returns the operator, which can be called again later.
   const c10::OperatorHandle& op() const { return op_; }
   bool draws_random_numbers() const { return op_.hasTag(at::Tag::nondeterministic_seeded); }
+  /// Returns true if this call of such an operator may draw from a default generator: it is given
+  /// no other, and is no attention without dropout. Ask it before the call is computed.
+  bool may_draw() const;
 
   /// Returns the arguments, which are valid until the call is computed or replaced.
   c10::ArrayRef<c10::IValue> arguments() const { return last(schema().arguments().size()); }

@@ -11,6 +11,19 @@ IKEBANA_INLINE void OperatorCall::replace(std::vector<c10::IValue> results) {
   for (auto& result : results) stack_.push_back(std::move(result));
 }
 
+IKEBANA_INLINE bool OperatorCall::may_draw() const {
+  if (!draws_random_numbers()) return false;
+  for (std::size_t i = 0; i < arguments().size(); ++i) {
+    const c10::IValue& value = arguments()[i];
+    if (value.isDouble() && value.toDouble() == 0 && schema().arguments()[i].name() == "dropout_p")
+      return false;
+    if (!value.isGenerator() || !value.toGenerator().defined()) continue;
+    const at::Generator& generator = value.toGenerator();
+    if (generator != at::globalContext().defaultGenerator(generator.device())) return false;
+  }
+  return true;
+}
+
 IKEBANA_INLINE c10::ArrayRef<c10::IValue> OperatorCall::last(std::size_t n) const {
   return c10::ArrayRef<c10::IValue>(stack_).slice(stack_.size() - n);
 }

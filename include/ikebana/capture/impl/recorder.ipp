@@ -126,7 +126,7 @@ IKEBANA_INLINE void Recorder::call(bridge::OperatorCall& call) {
 IKEBANA_INLINE void Recorder::compute(bridge::OperatorCall& call) {
   auto* graph = bridge::GraphCapture::present(device_);
   if (graph == nullptr) return call.compute();
-  if (call.draws_random_numbers()) graph->note_draw();
+  if (call.may_draw()) graph->note_draw();
   const std::string name = call.name().name;
   try {
     call.compute();
@@ -154,7 +154,7 @@ IKEBANA_INLINE void Recorder::record_call(bridge::OperatorCall& call) {
     now.arguments.push_back(recorded(call.arguments()[i]));
   }
   allocations_.clear(), events_ = 0;
-  const bool draws = call.draws_random_numbers();
+  const bool draws = call.may_draw();
   if (draws) check_generator();
   const Foreseen foreseen(call);
   {

@@ -12,14 +12,15 @@
 namespace ikebana::detail {
 
 /// A call of an operator that may draw from the default generators, with the generators from which
-/// it drew, and their positions.
+/// it may draw and drew, and their positions.
 struct RandomCall {
-  bridge::RngSet from;
+  bridge::RngSet may_draw_from, from;
   bridge::RngPositions before, after;
 };
 
-/// Computes the call of an operator that may draw. `from` is empty if it did not draw, or drew from
-/// a generator that it was given. No other unit draws between the two positions.
+/// Computes the call of an operator that may draw. Both sets are empty if it was given a generator.
+/// `from` is also empty if it did not draw: how many numbers `rrelu` and `poisson` draw depends on
+/// values. No other unit draws between the two positions.
 RandomCall computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state);
 
 /// The operator mode of a unit's forward.

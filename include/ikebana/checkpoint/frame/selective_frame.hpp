@@ -44,8 +44,7 @@ struct KeptResult {
 /// One call whose outputs are kept.
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
-  std::optional<bridge::GeneratorState> generator = {};  ///< the state after the call, if it drew
-                                                         ///< numbers
+  std::optional<bridge::GeneratorState> generator = {};  ///< the state after a call that may draw
   std::size_t signature = 0;     ///< hash of its arguments' shapes and dtypes
   std::size_t saved_before = 0;  ///< how many tensors autograd had saved before the call
 
@@ -89,7 +88,7 @@ class Record : public bridge::OperatorMode {
   /// their calls are numbered differently.
   static bool is_cast(const bridge::OperatorCall& call);
   void keep(KeptCall& kept, const KeptCalls::Key& key, const bridge::OperatorCall& call,
-            const Storages& arguments);
+            const Storages& arguments, bool draws);
   /// Tracks the kept outputs among the arguments of an operator that replay computes: versions of
   /// views of an output are checked like its own, and an output that was read must be copied before
   /// it is written to.

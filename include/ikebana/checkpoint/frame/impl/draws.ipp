@@ -7,20 +7,16 @@ namespace ikebana::detail {
 
 IKEBANA_INLINE RandomCall computed_draw(bridge::OperatorCall& call,
                                         const bridge::RngAutocastState& state) {
-  bool is_default = true;
-  for (const c10::IValue& value : call.arguments())
-    if (value.isGenerator() && value.toGenerator().defined())
-      is_default =
-          value.toGenerator() == at::globalContext().defaultGenerator(value.toGenerator().device());
+  const bool may_draw = call.may_draw();
   std::lock_guard others(bridge::generators_mutex());  // again for each outer frame
-  RandomCall draw{{false, false}, state.positions_now(), {}};
+  RandomCall draw{{false, false}, {false, false}, state.positions_now(), {}};
   call.compute();
   draw.after = state.positions_now();
-  if (is_default)
+  if (may_draw)
     for (const c10::IValue& value : call.results())
       if (value.isTensor() && value.toTensor().defined())
-        (value.toTensor().is_cpu() ? draw.from.cpu : draw.from.device) = true;
-  draw.from = draw.from & draw.before.differ(draw.after);
+        (value.toTensor().is_cpu() ? draw.may_draw_from.cpu : draw.may_draw_from.device) = true;
+  draw.from = draw.may_draw_from & draw.before.differ(draw.after);
   return draw;
 }
 

@@ -145,6 +145,9 @@ IKEBANA_INLINE Frame::ForwardScope::~ForwardScope() = default;
 IKEBANA_INLINE void Frame::end_unit() {
   UnitCall& call = units_.back();
   call.rng_moved = call.rng_autocast.positions_now().differ(call.rng_autocast.positions());
+  // A replay of this step may draw where it did not, and a kept result sets its generator in any
+  // case.
+  for (const RandomCall& draw : call.draws) call.rng_moved = call.rng_moved | draw.may_draw_from;
   call.state.forward_ended(*call.unit);
   forward_ended();
 }

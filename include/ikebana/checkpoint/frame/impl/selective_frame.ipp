@@ -75,9 +75,10 @@ IKEBANA_INLINE void Record::call(bridge::OperatorCall& call) {
   KeptCall& kept = kept_.add(key);
   kept.signature = KeptCalls::signature_of(call.arguments());
   kept.saved_before = slots_.size();
+  const bool draws = call.may_draw();
   call.compute();
   track_uses(arguments, call.results());
-  keep(kept, key, call, arguments);
+  keep(kept, key, call, arguments, draws);
 }
 
 IKEBANA_INLINE bool Record::is_cast(const bridge::OperatorCall& call) {
@@ -85,7 +86,8 @@ IKEBANA_INLINE bool Record::is_cast(const bridge::OperatorCall& call) {
 }
 
 IKEBANA_INLINE void Record::keep(KeptCall& kept, const KeptCalls::Key& key,
-                                 const bridge::OperatorCall& call, const Storages& arguments) {
+                                 const bridge::OperatorCall& call, const Storages& arguments,
+                                 bool draws) {
   for (auto* storage : storages_of(call.results()))
     if (std::find(arguments.begin(), arguments.end(), storage) != arguments.end())
       return kept_.erase(key);  // a view: computing it again costs almost nothing
@@ -98,7 +100,7 @@ IKEBANA_INLINE void Record::keep(KeptCall& kept, const KeptCalls::Key& key,
     kept.results.push_back({t.tensor_data(), {Version(t)}});
     outputs_[t.storage().unsafeGetStorageImpl()] = {&kept, kept.results.size() - 1};
   }
-  if (call.draws_random_numbers())
+  if (draws)
     for (const KeptResult& result : kept.results)
       if (result.value.isTensor() && result.value.toTensor().defined())
         return void(kept.generator.emplace(result.value.toTensor().device()));
