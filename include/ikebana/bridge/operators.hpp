@@ -160,6 +160,9 @@ bool operator_modes_available() {
   }
 }
 
+/// Throws Error, which names the policy, if random operators cannot be intercepted.
+void require_random_operators(const std::string& policy);
+
 /// RAII: `mode` is called for every operator of this thread, and of the threads that run a backward
 /// started inside the scope. Scopes nest; the innermost is called first. Costs two allocations, and
 /// about a microsecond per operator that is intercepted. Must be destroyed on the thread that made

@@ -19,6 +19,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
 
   void attach(c10::Device device, const UnitTable& units) {
     bridge::require_saved_tensor_hooks("Offload", "Activations");
+    bridge::require_random_operators("Offload");
     Base::attach(device, units);
     check_bytes();
     units_ = &units;
@@ -32,6 +33,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
     stays_.begin_forward(stored_->device(), this->values.min_bytes, *units_, batch);
     const Forward forward(*stored_);
     const bridge::SavedTensorScope scope(this);
+    const bridge::OperatorScope<bridge::RandomOperators> random_operators(stays_);
     return next();
   }
   template <class Next, class... Args>

@@ -1,5 +1,6 @@
 #pragma once
 // Defines a tensor that autograd saves, and that is stored elsewhere until backward needs it.
+#include <ikebana/bridge/operators.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/tensors.hpp>
@@ -11,8 +12,9 @@ namespace ikebana::detail {
 
 /// Decides which tensors stay on the device when autograd saves them: tensors that the trainer
 /// keeps there anyway (parameters, buffers, the batch), small ones, and tensors that are no dense
-/// memory of that device.
-class StaysOnDevice {
+/// memory of that device. So do those into which `rrelu` writes what it draws: autograd saves them
+/// before.
+class StaysOnDevice : public bridge::OperatorMode {
  public:
   /// Notes the present memory of the model and of the batch, before a forward.
   template <class Batch>
@@ -27,6 +29,8 @@ class StaysOnDevice {
   /// Adds the parameters of a unit, which are on the device now.
   void add(const std::vector<at::Tensor>& parameters);
   bool operator()(const at::Tensor& t) const;
+  /// Notes what an operator that draws writes to an argument that it does not return.
+  IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
 
  private:
   void add_one(const at::Tensor& t);

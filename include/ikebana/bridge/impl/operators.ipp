@@ -28,6 +28,13 @@ IKEBANA_INLINE c10::ArrayRef<c10::IValue> OperatorCall::last(std::size_t n) cons
   return c10::ArrayRef<c10::IValue>(stack_).slice(stack_.size() - n);
 }
 
+IKEBANA_INLINE void require_random_operators(const std::string& policy) {
+  if (!operator_modes_available<RandomOperators>())
+    throw Error(policy +
+                ": another library of this process uses the dispatch key by which operators that "
+                "draw random numbers are intercepted. Load only one version of ikebana.");
+}
+
 }  // namespace ikebana::bridge
 
 namespace ikebana::bridge::detail {

@@ -22,6 +22,20 @@ IKEBANA_INLINE void StaysOnDevice::add_one(const at::Tensor& t) {
     kept_.try_emplace(t.storage().unsafeGetStorageImpl(), t.storage().getWeakStorageImpl());
 }
 
+IKEBANA_INLINE void StaysOnDevice::call(bridge::OperatorCall& call) {
+  const auto& schema = call.schema();
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto* written = schema.arguments()[i].alias_info();
+    if (written == nullptr || !written->isWrite()) continue;
+    const auto returns = [&](const c10::Argument& result) {
+      return result.alias_info() != nullptr && *result.alias_info() == *written;
+    };
+    if (std::none_of(schema.returns().begin(), schema.returns().end(), returns))
+      visit_tensors(call.arguments()[i], [&](const at::Tensor& t) { add_one(t); });
+  }
+  call.compute();
+}
+
 IKEBANA_INLINE MovedRange::MovedRange(const at::Tensor& t)
     : size(static_cast<std::int64_t>(t.storage().nbytes())) {
   std::int64_t elements = 1;

@@ -8,10 +8,7 @@ namespace ikebana::detail {
 
 IKEBANA_INLINE void CheckpointMechanism::attach(c10::Device device, const UnitTable& table) {
   bridge::require_saved_tensor_hooks("Checkpoint", "Checkpoint");
-  if (!bridge::operator_modes_available<bridge::RandomOperators>())
-    throw Error(
-        "Checkpoint: another library of this process uses the dispatch key by which operators "
-        "that draw random numbers are intercepted. Load only one version of ikebana.");
+  bridge::require_random_operators("Checkpoint");
   device_ = device;
   units_.clear();
   for (const Unit& unit : table.units())
