@@ -55,6 +55,10 @@ class OperatorCall {
   const c10::FunctionSchema& schema() const { return op_.schema(); }
   /// Returns the operator, which can be called again later.
   const c10::OperatorHandle& op() const { return op_; }
+  /// Returns true for operators that make a tensor without writing to it.
+  bool only_allocates() const {
+    return name().name.starts_with("aten::empty") || name().name.starts_with("aten::new_empty");
+  }
   bool draws_random_numbers() const { return op_.hasTag(at::Tag::nondeterministic_seeded); }
   /// Returns true if this call of such an operator may draw from a default generator: it is given
   /// no other, and is no attention without dropout. Ask it before the call is computed.
@@ -67,6 +71,8 @@ class OperatorCall {
   /// Computes the operator with other arguments, which are the last on `stack`, and leaves its
   /// results there. The call itself is still to be computed or replaced.
   void compute_on(torch::jit::Stack& stack) const { compute_(op_, stack); }
+  /// Clones a tensor. Outer scopes see that, and not what a mode calls otherwise.
+  at::Tensor clone(const at::Tensor& t) const;
   /// Returns the results, which are valid once the call is computed.
   c10::ArrayRef<c10::IValue> results() const { return last(schema().returns().size()); }
   /// Returns `results` to the caller instead of computing the call.

@@ -81,6 +81,53 @@ TEST_CASE("capture: functions of autograd, nested units, and parameters without 
   check<Nested>("accumulated", 16, batch, SGD{.lr = 1e-4}, Checkpoint<Full>{}, Accumulate<2>{});
 }
 
+/// Draws for negative numbers only, and after a product that Selective keeps and a write changes.
+struct LateDrawImpl : torch::nn::Module {
+  torch::nn::Linear linear{8, 8};
+  LateDrawImpl() { register_module("linear", linear); }
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor y = linear(x);
+    const at::Tensor read = y + 1;
+    return at::rrelu(y.mul_(0.1).add_(x), 0.1, 0.3, true) + 0.1 * read;
+  }
+};
+TORCH_MODULE(LateDraw);
+
+struct LateNetImpl : torch::nn::Module {
+  using units = Units<LateDraw>;
+  LateDraw first, second;
+  torch::nn::Dropout drop{0.2};
+  LateNetImpl() {
+    register_module("first", first), register_module("second", second);
+    register_module("drop", drop);
+  }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    const at::Tensor y = drop(run(second, run(first, batch.input)));
+    return {y.square().sum(), batch.input.size(0), y};
+  }
+};
+TORCH_MODULE(LateNet);
+
+TEST_CASE("capture: a recompute draws in replays what it did not draw in the recorded steps") {
+  auto positive_at_first = [](int i) {
+    Rows batch = body_batch(i, 6);
+    if (i < 6) batch.input = batch.input.abs() + 3;
+    return batch;
+  };
+  const SGD sgd{.lr = 1e-4};
+  check<LateNet>("plain", 8, positive_at_first, sgd);
+  check<LateNet>("Full", 8, positive_at_first, sgd, Checkpoint<Full>{});
+  check<LateNet>("Selective", 8, positive_at_first, sgd, Checkpoint<Selective>{});
+  auto check_units = [&](const auto& checkpoint) {
+    ComparedWith<EachUnit, LateNet, SGD, std::decay_t<decltype(checkpoint)>> both(sgd, checkpoint);
+    for (int i = 0; i < 12; ++i) REQUIRE(both.step(i, positive_at_first(i), nothing));
+    CHECK(both.error == "");
+    CHECK(both.replays() == 16);
+  };
+  check_units(Checkpoint<Full>{}), check_units(Checkpoint<Selective>{});
+}
+
 /// A model without units.
 struct RecurrentImpl : torch::nn::Module {
   torch::nn::Embedding embedding{8, 8};

@@ -126,6 +126,29 @@ TEST_CASE("selective: attention, convolutions and random numbers after them have
   for (const auto& what : drawing) check(what);
 }
 
+TEST_CASE("selective: kept operators that draw nothing leave the generator as it is") {
+  auto draws_after = [](WorkImpl&, at::Tensor&, at::Tensor& x) { x = at::dropout(x, 0.3, true); };
+  const std::vector<Writing> silent = {
+      {"attention without dropout",
+       [](auto& w, auto x) {
+         const at::Tensor q = (x * w.weight).view({1, 1, 5, 4});
+         return at::scaled_dot_product_attention(q, q.sin(), q.cos()).view({5, 4}).tanh();
+       }},
+      {"rrelu of positive numbers",
+       [](auto& w, auto x) { return at::rrelu(at::exp(x * w.weight), 0.1, 0.3, true).sin(); }},
+      {"bernoulli from a generator of its own",
+       [](auto& w, auto x) {
+         auto own = at::make_generator<at::CPUGeneratorImpl>(5);
+         return at::tanh(x * w.weight) * at::bernoulli(at::sigmoid(x).detach(), own);
+       }},
+  };
+  for (const Writing& what : silent) {
+    same_bits_by(Checkpoint<Selective>{}, what.name, what.body, draws_after);
+    same_bits_by(Checkpoint<Selective>{.keep = everything}, what.name + ", everything kept",
+                 what.body, draws_after);
+  }
+}
+
 TEST_CASE("a recompute ends with the operator that draws, if autograd saves nothing after it") {
   auto operators = [](auto word) {
     Body body = [](auto& w, auto x) {

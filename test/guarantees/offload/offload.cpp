@@ -2,6 +2,8 @@
 // does, with whichever policies.
 #include "offload.hpp"
 
+#include "guarantees/work.hpp"
+
 #include <ATen/autocast_mode.h>
 
 namespace guarantees::offload::bits {
@@ -39,6 +41,21 @@ TEST_CASE("offload changes no bit, whatever a unit does") {
     check(moving<Offload<Disk, Activations>>());
     check(moving<Offload<Disk, Activations, Parameters>>());
   });
+}
+
+TEST_CASE("offload: numbers that autograd saves before they are drawn are not moved too early") {
+  const WorkImpl::Body body = [](auto& w, auto x) {
+    at::Tensor y = at::rrelu(x * w.weight, 0.1, 0.3, true) * 2;
+    return at::rrelu_(y, 0.1, 0.3, true).sin();
+  };
+  auto trace = [&](const auto&... policies) {
+    Trainer trainer{bench({Work(body), Work(body)}), SGD{.lr = 0.05}, policies...};
+    return three_steps_of(trainer);
+  };
+  const Trace without = trace();
+  CHECK(test::same_bits(trace(moving<Offload<CPU, Activations>>()), without));
+  CHECK(test::same_bits(trace(moving<Offload<Disk, Activations>>()), without));
+  CHECK(test::same_bits(trace(moving<Offload<CPU, Activations>>(), Checkpoint<Full>{}), without));
 }
 
 const Precision<BF16Weights> bf16_weights{.allow_unused_units = true};

@@ -11,6 +11,13 @@ IKEBANA_INLINE void OperatorCall::replace(std::vector<c10::IValue> results) {
   for (auto& result : results) stack_.push_back(std::move(result));
 }
 
+IKEBANA_INLINE at::Tensor OperatorCall::clone(const at::Tensor& t) const {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  torch::jit::Stack stack{t, c10::IValue()};
+  compute_(op, stack);
+  return stack.back().toTensor();
+}
+
 IKEBANA_INLINE bool OperatorCall::may_draw() const {
   if (!draws_random_numbers()) return false;
   for (std::size_t i = 0; i < arguments().size(); ++i) {

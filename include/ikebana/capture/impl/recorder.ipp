@@ -11,11 +11,6 @@
 
 namespace ikebana::detail {
 
-/// Returns true for operators that make a tensor without writing to it.
-inline bool only_allocates(const std::string& name) {
-  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
-}
-
 IKEBANA_INLINE MemoryUse Recorder::allow(const at::Tensor& t, MemoryUse use,
                                          const std::string& name) {
   if (!t.defined() || !t.has_storage()) return use;
@@ -174,7 +169,7 @@ IKEBANA_INLINE void Recorder::add(const bridge::OperatorCall& call, RecordedOper
                [&](const RecordedTensor& t) { (t.memory < known ? shares : makes) = true; });
   const bool is_view =
       call.schema().is_mutable() ? call.op().hasTag(at::Tag::inplace_view) : shares && !makes;
-  if (only_allocates(call.name().name)) now.kind = RecordedOperator::Kind::Allocates;
+  if (call.only_allocates()) now.kind = RecordedOperator::Kind::Allocates;
   else if (is_view) now.kind = RecordedOperator::Kind::Views;
   note_allocations(call, now);
   now.events = events_;

@@ -85,8 +85,8 @@ class Record : public bridge::OperatorMode {
 
  private:
   /// Casts are never kept: autocast caches casts of weights in forward and not in recompute, so
-  /// their calls are numbered differently.
-  static bool is_cast(const bridge::OperatorCall& call);
+  /// their calls are numbered differently. Neither are empty tensors.
+  static bool is_never_kept(const bridge::OperatorCall& call);
   void keep(KeptCall& kept, const KeptCalls::Key& key, const bridge::OperatorCall& call,
             const Storages& arguments, bool draws);
   /// Tracks the kept outputs among the arguments of an operator that replay computes: versions of
@@ -105,7 +105,7 @@ class Record : public bridge::OperatorMode {
   };
   static KeptResult& result(const ResultRef& ref) { return ref.call->results[ref.index]; }
   /// Keeps a copy of the value before a write that replay will repeat.
-  static void keep_copy(const ResultRef& ref);
+  static void keep_copy(const bridge::OperatorCall& call, const ResultRef& ref);
 
   KeptCalls& kept_;
   const OperatorRule& rule_;
@@ -128,7 +128,7 @@ class Replay : public bridge::OperatorMode {
   void replace(bridge::OperatorCall& call, const KeptCall& kept);
   /// Returns a new tensor with the kept memory, so that autograd does not attach its graph to the
   /// kept tensor; a copy if this replay writes into it, because there may be another replay.
-  c10::IValue output(const KeptResult& result);
+  c10::IValue output(const bridge::OperatorCall& call, const KeptResult& result);
   /// Leaves the operator out if the kept values contain its write already; returns whether it did.
   bool skip_write(bridge::OperatorCall& call);
   [[noreturn]] void refuse(const bridge::OperatorCall& call) const;

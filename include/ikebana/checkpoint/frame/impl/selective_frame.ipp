@@ -68,7 +68,7 @@ IKEBANA_INLINE void Record::call(bridge::OperatorCall& call) {
   if (call.schema().is_mutable()) return write(call);
   const Storages arguments = storages_of(call.arguments());
   const KeptCalls::Key key = {&call.name(), call_counts_[&call.name()]++};
-  if (is_cast(call) || !rule_(call)) {
+  if (is_never_kept(call) || !rule_(call)) {
     call.compute();
     return track_uses(arguments, call.results());
   }
@@ -81,8 +81,8 @@ IKEBANA_INLINE void Record::call(bridge::OperatorCall& call) {
   keep(kept, key, call, arguments, draws);
 }
 
-IKEBANA_INLINE bool Record::is_cast(const bridge::OperatorCall& call) {
-  return call.name().name == "aten::_to_copy";
+IKEBANA_INLINE bool Record::is_never_kept(const bridge::OperatorCall& call) {
+  return call.name().name == "aten::_to_copy" || call.only_allocates();
 }
 
 IKEBANA_INLINE void Record::keep(KeptCall& kept, const KeptCalls::Key& key,
@@ -134,7 +134,7 @@ IKEBANA_INLINE void Record::write(bridge::OperatorCall& call) {
     auto found = outputs_.find(storage);
     if (found == outputs_.end()) continue;
     if (skip) ++result(found->second).skipped_writes;
-    else keep_copy(found->second), outputs_.erase(found);
+    else keep_copy(call, found->second), outputs_.erase(found);
   }
   call.compute();
   track_uses(read_only, {});
@@ -151,9 +151,9 @@ IKEBANA_INLINE bool Record::replay_can_skip(const bridge::OperatorCall& call,
   });
 }
 
-IKEBANA_INLINE void Record::keep_copy(const ResultRef& ref) {
+IKEBANA_INLINE void Record::keep_copy(const bridge::OperatorCall& call, const ResultRef& ref) {
   KeptResult& kept = result(ref);
-  kept.value = kept.value.toTensor().clone();
+  kept.value = call.clone(kept.value.toTensor());
   kept.versions.clear();
   kept.is_copy = true;
 }
@@ -171,17 +171,18 @@ IKEBANA_INLINE void Replay::call(bridge::OperatorCall& call) {
 IKEBANA_INLINE void Replay::replace(bridge::OperatorCall& call, const KeptCall& kept) {
   if (kept.signature != KeptCalls::signature_of(call.arguments())) refuse(call);
   std::vector<c10::IValue> results;
-  for (const KeptResult& result : kept.results) results.push_back(output(result));
+  for (const KeptResult& result : kept.results) results.push_back(output(call, result));
   call.replace(std::move(results));
   if (!kept.generator) return;
   kept.generator->restore();
   draws_.is_kept();
 }
 
-IKEBANA_INLINE c10::IValue Replay::output(const KeptResult& result) {
+IKEBANA_INLINE c10::IValue Replay::output(const bridge::OperatorCall& call,
+                                          const KeptResult& result) {
   if (!result.is_tensor()) return result.value;
   const at::Tensor kept = result.tensor();
-  at::Tensor t = result.is_copy ? kept.clone() : kept.variable_data();
+  at::Tensor t = result.is_copy ? call.clone(kept) : kept.variable_data();
   if (result.skipped_writes > 0)
     writes_to_skip_[t.storage().unsafeGetStorageImpl()] = result.skipped_writes;
   return t;
