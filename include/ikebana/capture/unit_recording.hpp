@@ -88,6 +88,7 @@ class RecordedUnit {
   void take_results(const Tensors& results);
   std::vector<torch::autograd::Edge> cut(const Tensors& targets);
   void add_seed(const at::Tensor& seed);
+  bool is_with_seeds(const RecordedTensor& t) const;
 
   std::string unit_;
   std::uint64_t begin_ = 0, end_ = 0;  // numbers of nodes that the forward made

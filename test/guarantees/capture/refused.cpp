@@ -155,6 +155,15 @@ TEST_CASE("capture: memory that the host writes is refused") {
          }});
 }
 
+TEST_CASE("capture: what LibTorch computes by no operator is refused") {
+  check({"max_pool1d of what needs no gradient",
+         {"`aten::mul`, in forward of `body`, reads memory that `empty` made and no operator"},
+         [](auto& self, auto& x) {
+           const at::Tensor pooled = at::max_pool1d(x.detach().unsqueeze(0), 3, 1, 1).squeeze(0);
+           return usual_body(self, x) * pooled;
+         }});
+}
+
 TEST_CASE("capture: outputs that the host writes are refused") {
   check({"outputs in empty memory", {"outputs"}, usual_body, [](auto&, auto& y, auto&) {
            at::Tensor ours = at::empty({5});

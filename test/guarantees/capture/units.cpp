@@ -122,6 +122,38 @@ TEST_CASE("captured units: results in one memory, with and without a gradient") 
   CHECK(both.replays() == 6);
 }
 
+/// The sum of two results gives both the same gradient, and in some steps their gradients differ.
+struct SummedImpl : torch::nn::Module {
+  torch::nn::Linear a{body_width, body_width}, b{body_width, body_width};
+  SummedImpl() { register_module("a", a), register_module("b", b); }
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) { return {at::tanh(a(x)), b(x)}; }
+};
+TORCH_MODULE(Summed);
+struct SummedNetImpl : torch::nn::Module {
+  using units = Units<Summed>;
+  Summed summed;
+  SummedNetImpl() { register_module("summed", summed); }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    const auto [a, b] = run(summed, batch.input);
+    return {(batch.target[0].item<int>() < 9 ? a + b : a * 2 + b.sin()).square().sum(), 5, b};
+  }
+};
+TORCH_MODULE(SummedNet);
+
+TEST_CASE("captured units: results that get the same gradient") {
+  for (const bool differs : {false, true}) {
+    auto both = compared<SummedNet>(SGD{.lr = 0.01});
+    for (int i = 0; i < 10; ++i) {
+      Rows batch = body_batch(i);
+      if (differs && i == 7) batch.target[0] = 9;
+      if (!both.step(i, batch, nothing)) return;
+      CHECK(both.error == "");
+    }
+    CHECK(both.replays() == (differs ? 4 : 6));
+  }
+}
+
 /// One unit stands within two others.
 struct OuterImpl : torch::nn::Module {
   RecordedBlock inner;

@@ -15,7 +15,7 @@ std::uint32_t program_count() {
 
 /// Steps a recipe, and the same with more policies.
 template <class... Policies, class... More>
-void compare(const char* name, std::uint32_t seed, const std::tuple<Policies...>& recipe,
+void compare(const std::string& name, std::uint32_t seed, const std::tuple<Policies...>& recipe,
              const More&... more) {
   auto net = [&] {
     torch::manual_seed(3);

@@ -212,8 +212,10 @@ IKEBANA_INLINE std::vector<torch::autograd::Edge> RecordedUnit::cut(const Tensor
   return outside;
 }
 
+/// Several seeds may share memory: a sum passes on one gradient to all of its terms. The form of
+/// seeds says which do.
 IKEBANA_INLINE void RecordedUnit::add_seed(const at::Tensor& seed) {
-  if (seed.defined() && recorder.knows(seed))
+  if (seed.defined() && recorder.knows(seed) && !is_with_seeds(recorder.kept(seed)))
     recorder.add_problem(
         "the gradient of a result shares memory with the unit's arguments or results, and a replay "
         "is given other memory for it. Clone what the unit is given.");
@@ -222,6 +224,11 @@ IKEBANA_INLINE void RecordedUnit::add_seed(const at::Tensor& seed) {
                          ", and a tape holds strided tensors. Make it dense.");
   else recorder.allow(seed, MemoryUse::Given, "seed");
   recording.seeds.push_back(recorder.kept(seed));
+}
+
+IKEBANA_INLINE bool RecordedUnit::is_with_seeds(const RecordedTensor& t) const {
+  return std::any_of(recording.seeds.begin(), recording.seeds.end(),
+                     [&](const RecordedTensor& seed) { return seed.memory == t.memory; });
 }
 
 IKEBANA_INLINE Tensors RecordedUnit::backward(const Tensors& seeds) {
