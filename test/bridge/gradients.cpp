@@ -52,6 +52,27 @@ TEST_CASE("gradients: a hook runs once per backward pass, after the gradient is 
   CHECK(test::same_bits(gradient, t.grad()));
 }
 
+/// A backward that has no gradient for its second argument.
+struct FirstOnly : torch::autograd::Function<FirstOnly> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& a,
+                            const at::Tensor& b) {
+    return a + b;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0], {}};
+  }
+};
+
+TEST_CASE("gradients: a hook is not called where a backward passes on no gradient") {
+  const at::Tensor a = leaf(), b = leaf();
+  Logged hooks;
+  const auto first = hooks.add(a, 'a'), second = hooks.add(b, 'b');
+  FirstOnly::apply(a, b).sum().backward();
+  CHECK(hooks.log == "a");
+  CHECK_FALSE(b.grad().defined());
+}
+
 TEST_CASE("gradients: a hook may remove the gradient") {
   auto t = leaf();
   bridge::PostAccumulateHook hook(t, [](const at::Tensor& x) { x.mutable_grad() = at::Tensor(); });

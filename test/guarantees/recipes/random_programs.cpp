@@ -54,6 +54,7 @@ const SGD sgd{.lr = 1e-3};
 const std::tuple<SGD> plain(sgd);
 const std::tuple<SGD, Precision<BF16>> in_bf16(sgd, {});
 const std::tuple<SGD, Accumulate<2>> accumulated(sgd, {});
+const std::tuple<InBackward<SGD>> in_backward(InBackward<SGD>{sgd});
 
 /// A rule that keeps half of the operators, by their names.
 Checkpoint<Selective> half(std::uint32_t seed) {
@@ -81,6 +82,7 @@ TEST_CASE("random programs: a capture changes no bit") {
     compare("WholeStep, Full", seed, plain, Capture<WholeStep>{}, Checkpoint<Full>{});
     compare("EachUnit", seed, plain, Capture<EachUnit>{});
     compare("EachUnit, BF16", seed, in_bf16, Capture<EachUnit>{});
+    compare("EachUnit, InBackward", seed, in_backward, Capture<EachUnit>{});
     compare("EachUnit, Selective", seed, plain, Capture<EachUnit>{}, half(seed));
   }
 }

@@ -21,6 +21,7 @@ IKEBANA_INLINE void PostAccumulateChainV1::operator()(const torch::autograd::Var
   // this chain.
   const auto entries = *entries_;
   if (previous_) (*previous_)(leaf);
+  if (!leaf.grad().defined()) return;  // a backward may pass on an undefined gradient
   for (const auto& entry : entries)
     if (!entry->removed) entry->call(leaf);
 }
