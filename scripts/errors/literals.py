@@ -42,7 +42,8 @@ OTHERS = {
         " T_destination add_module", " abs aiter all anext", "{\"type\": null"),
     "what the compiler warns of a deprecated name": ("use with_full_weights(f,",),
     "schemas of operators": ("ikebana::bn_relu(", "ikebana::bn_relu_backward(",
-                             "ikebana::chunked_attention(", "ikebana::composed_attention("),
+                             "ikebana::chunked_attention(", "ikebana::composed_attention(",
+                             "ikebana::linear_cross_entropy("),
     "what no user meets": (
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",
         "json: a call in", "archive: another size than", "the messages were", "the ranks did not",

@@ -35,8 +35,8 @@ class Case(NamedTuple):
 
 # A step itself takes some 6,000 instructions, 50 per node of the graph and 250 per parameter, so
 # the smallest model has a bound of its own. 450 of them copy the state of the CPU's generator,
-# which a step that throws puts back. Checkpointing by hand calls other operators, so in that case only the loss
-# and the instructions are compared.
+# which a step that throws puts back. Checkpointing by hand calls other operators, so in that case
+# only the loss and the instructions are compared.
 CASES = {
     "mlp16": Case(Row("MLP 3x16", steps=1, clip=0, **SMALL), "same", 0.01, True),
     "mlp256": Case(Row("MLP 3x256", steps=1, clip=1, **LARGE), "same", 0.002, True),

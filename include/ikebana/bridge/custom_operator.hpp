@@ -12,11 +12,8 @@ namespace ikebana::bridge {
 /// Every operator that this library may register, so that a rule can name one before its first
 /// call.
 inline constexpr const char* custom_operators[] = {
-    "ikebana::composed_attention",
-    "ikebana::chunked_attention",
-    "ikebana::bn_relu",
-    "ikebana::bn_relu_backward",
-    "ikebana::linear_cross_entropy",
+    "ikebana::composed_attention", "ikebana::chunked_attention",    "ikebana::bn_relu",
+    "ikebana::bn_relu_backward",   "ikebana::linear_cross_entropy",
 };
 
 namespace detail {

@@ -82,11 +82,11 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static Tensors backward(Context* context, const Tensors& gradients);
 
  private:
+  /// Throws Error for a target that is no class, on a host.
   static Computed compute(const at::Tensor& hidden, const at::Tensor& weight,
                           const at::Tensor& bias, const at::Tensor& target,
                           const CrossEntropyTask& task);
-  /// The same on a host, as an operator of a recorded step: what depends on targets is read anew in
-  /// each replay.
+  /// Computes it on a host, as one operator of a recorded step: each replay reads its own targets.
   static Computed compute_on_host(const at::Tensor& hidden, const at::Tensor& weight,
                                   const std::optional<at::Tensor>& bias, const at::Tensor& target,
                                   const at::Tensor& kept, std::int64_t ignore_index,

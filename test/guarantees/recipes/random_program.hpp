@@ -7,7 +7,7 @@
 
 namespace guarantees {
 
-/// What an operator of a program computes with: tensors (n, n) of Float, and small numbers.
+/// The operands of an operator of a program: tensors (n, n) of Float, and small numbers.
 struct Operands {
   static constexpr std::int64_t n = 8;
   at::Tensor a, b;
@@ -29,8 +29,7 @@ struct RandomOperator {
   at::Tensor (*compute)(const Operands&);
 };
 
-inline const RandomOperator random_operators[] = {
-    // Functions of each element
+inline const RandomOperator of_each_element[] = {
     {"relu", [](auto& o) { return at::relu(o.a); }},
     {"gelu", [](auto& o) { return at::gelu(o.a); }},
     {"tanh", [](auto& o) { return at::tanh(o.a) * o.weight; }},
@@ -50,7 +49,8 @@ inline const RandomOperator random_operators[] = {
     {"bfloat16", [](auto& o) { return o.a.to(at::kBFloat16); }},
     {"detach", [](auto& o) { return o.a.detach() * o.b; }},
     {"glu", [](auto& o) { return at::glu(at::cat({o.a, o.b}, o.dim), o.dim); }},
-    // Reductions and sequences
+};
+inline const RandomOperator reductions[] = {
     {"softmax", [](auto& o) { return at::softmax(o.a, o.dim); }},
     {"log_softmax", [](auto& o) { return at::log_softmax(o.a * 1.5, o.dim); }},
     {"cumsum", [](auto& o) { return at::cumsum(o.a, o.dim); }},
@@ -64,7 +64,8 @@ inline const RandomOperator random_operators[] = {
     {"sort", [](auto& o) { return std::get<0>(at::sort(o.a, o.dim)); }},
     {"topk", [](auto& o) { return std::get<0>(at::topk(o.a, o.n, o.dim)); }},
     {"layer_norm", [](auto& o) { return at::layer_norm(o.a, {o.n}, o.weight[0], o.weight[1]); }},
-    // Views
+};
+inline const RandomOperator viewing[] = {
     {"t", [](auto& o) { return o.a.t(); }},
     {"flip", [](auto& o) { return at::flip(o.a, {o.dim}); }},
     {"roll", [](auto& o) { return at::roll(o.a, {o.count}, {o.dim}); }},
@@ -91,14 +92,16 @@ inline const RandomOperator random_operators[] = {
        const at::Tensor all = o.a.contiguous();
        return all.as_strided({o.n, o.n}, {1, o.n}, all.storage_offset()) * 1;
      }},
-    // Indices
+};
+inline const RandomOperator indexing[] = {
     {"gather", [](auto& o) { return at::gather(o.a, o.dim, o.order()); }},
     {"index_select", [](auto& o) { return at::index_select(o.a, o.dim, o.permutation(3)); }},
     {"index", [](auto& o) { return o.a.index({o.permutation(1)}); }},
     {"scatter_add",
      [](auto& o) { return at::zeros({o.n, o.n}).scatter_add(o.dim, o.order(), o.a); }},
     {"embedding", [](auto& o) { return at::embedding(o.weight, at::argmax(o.a.detach(), o.dim)); }},
-    // Products and layers
+};
+inline const RandomOperator products[] = {
     {"linear", [](auto& o) { return at::linear(o.a, o.weight); }},
     {"addmm", [](auto& o) { return at::addmm(o.b, o.a, o.weight); }},
     {"matmul", [](auto& o) { return at::matmul(o.a, o.b) * 0.1; }},
@@ -123,6 +126,8 @@ inline const RandomOperator random_operators[] = {
                                                o.dim == 1)
            .reshape({o.n, o.n});
      }},
+};
+inline const RandomOperator layers[] = {
     {"conv1d",
      [](auto& o) { return at::conv1d(o.a.unsqueeze(0), o.weight.unsqueeze(2)).squeeze(0); }},
     {"max_pool2d",
@@ -138,7 +143,8 @@ inline const RandomOperator random_operators[] = {
        const at::Tensor c = at::view_as_complex(o.a.reshape({o.n, 4, 2}).contiguous());
        return at::view_as_real(c * c.conj() + c).reshape({o.n, o.n});
      }},
-    // Writes
+};
+inline const RandomOperator writing[] = {
     {"add_", [](auto& o) { return o.a.clone().add_(o.b); }},
     {"relu_", [](auto& o) { return o.copy().relu_(); }},
     {"narrow mul_",
@@ -176,7 +182,9 @@ inline const RandomOperator random_operators[] = {
        buffer.mul_(0.9).add_(o.a.detach(), 0.1);
        return o.a + buffer;
      }},
-    // Random numbers; how many rrelu and poisson draw depends on values
+};
+/// The number of draws of rrelu and poisson depends on values.
+inline const RandomOperator drawing[] = {
     {"dropout", [](auto& o) { return at::dropout(o.a, 0.3, true); }},
     {"bernoulli", [](auto& o) { return o.a * at::bernoulli(at::full({o.n, o.n}, 0.7)); }},
     {"rrelu", [](auto& o) { return at::rrelu(o.a, 0.1, 0.3, true); }},
@@ -184,6 +192,18 @@ inline const RandomOperator random_operators[] = {
     {"poisson", [](auto& o) { return o.a + 0.1 * at::poisson(at::relu(o.b.detach() - 1)); }},
     {"randn", [](auto& o) { return o.a + 0.1 * at::randn({o.n, o.n}); }},
 };
+
+/// Returns all of them.
+inline const std::vector<RandomOperator>& random_operators() {
+  static const auto all = [] {
+    std::vector<RandomOperator> list;
+    auto add = [&](const auto& some) { list.insert(list.end(), std::begin(some), std::end(some)); };
+    add(of_each_element), add(reductions), add(viewing), add(indexing), add(products), add(layers),
+        add(writing), add(drawing);
+    return list;
+  }();
+  return all;
+}
 
 /// Random operators, each of which takes a result of a former one and any other.
 class RandomProgram {
@@ -193,8 +213,9 @@ class RandomProgram {
     auto below = [&](std::size_t m) { return random() % m; };
     for (std::size_t made = 2; steps_.size() < static_cast<std::size_t>(length); ++made) {
       const std::size_t a = below(3) == 0 ? below(made) : made - 1;
-      steps_.push_back({&random_operators[below(std::size(random_operators))], a, below(made),
-                        static_cast<std::int64_t>(below(1000))});
+      const auto& all = random_operators();
+      steps_.push_back(
+          {&all[below(all.size())], a, below(made), static_cast<std::int64_t>(below(1000))});
     }
   }
   /// Returns two results that depend on all of the operators.
