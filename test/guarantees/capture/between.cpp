@@ -101,8 +101,9 @@ TEST_CASE("capture: a replay changes the versions of buffers that it writes, and
   CHECK(both.replays() == 8);
 }
 
-TEST_CASE("capture: evaluations and predictions between steps") {
-  Compared<RecordedNet, CrossEntropyLoss, AdamW, EMA> both({}, {}, EMA{.decay = 0.9});
+template <class What>
+void check_evaluations(std::int64_t replays) {
+  ComparedWith<What, RecordedNet, CrossEntropyLoss, AdamW, EMA> both({}, {}, EMA{.decay = 0.9});
   for (int i = 0; i < 16; ++i) {
     const Rows batch = recorded_batch(i);
     auto between = [&](auto& trainer, int) {
@@ -113,7 +114,10 @@ TEST_CASE("capture: evaluations and predictions between steps") {
     if (!both.step(i, batch, between)) return;
     CHECK(test::same_bits(both.captured.predict(batch.input), both.eager.predict(batch.input)));
   }
-  CHECK(both.replays() == 12);
+  CHECK(both.replays() == replays);
+}
+TEST_CASE("capture: evaluations and predictions between steps") {
+  check_evaluations<WholeStep>(12), check_evaluations<EachUnit>(2 * 12);
 }
 
 TEST_CASE("capture: a batch with a NaN, and an overflow, leave buffers and generators") {
@@ -178,9 +182,9 @@ TEST_CASE("capture: the number of microbatches may change between steps") {
   CHECK(both.error == "");
 }
 
-template <class... Policies>
-void check_written(const Policies&... policies) {
-  Compared<RecordedNet, CrossEntropyLoss, Policies...> both({}, policies...);
+template <class What, class... Policies>
+void check_written(std::int64_t replays, const Policies&... policies) {
+  ComparedWith<What, RecordedNet, CrossEntropyLoss, Policies...> both({}, policies...);
   const StateDict first = state_of(both.eager);
   auto write = [](auto& model) {
     const at::NoGradGuard no_grad;
@@ -194,17 +198,22 @@ void check_written(const Policies&... policies) {
   for (int i = 0; i < 20; ++i)
     if (!both.step(i, recorded_batch(i), between)) return;
   CHECK(both.error == "");
-  CHECK(both.replays() == 16);
+  CHECK(both.replays() == replays);
 }
 
 TEST_CASE("capture: a state may be restored, and weights written, between steps") {
-  check_written(SGD{.lr = 0.01, .momentum = 0.9}, EMA{.decay = 0.9});
-  check_written(AdamW{.lr = 0.01, .groups = {{.match = "head.*", .lr = 0.1}}},
-                Precision<BF16Weights>{}, OneCycleLR{.total_steps = 40});
+  const SGD sgd{.lr = 0.01, .momentum = 0.9};
+  const EMA ema{.decay = 0.9};
+  check_written<WholeStep>(16, sgd, ema), check_written<EachUnit>(2 * 16, sgd, ema);
+  const AdamW adamw{.lr = 0.01, .groups = {{.match = "head.*", .lr = 0.1}}};
+  const OneCycleLR schedule{.total_steps = 40};
+  check_written<WholeStep>(16, adamw, Precision<BF16Weights>{}, schedule);
+  check_written<EachUnit>(2 * 16, adamw, Precision<BF16Weights>{}, schedule);
 }
 
-TEST_CASE("capture: fit with a validation makes the steps without Capture") {
-  Recipe both;
+template <class What>
+void check_fit(std::int64_t replays) {
+  ComparedWith<What, RecordedNet, CrossEntropyLoss, AdamW, EMA> both({}, {}, {});
   std::vector<Rows> batches, others;
   for (int i = 0; i < 6; ++i) batches.push_back(recorded_batch(i));
   batches.push_back({batches[0].input.narrow(0, 0, 5), batches[0].target.narrow(0, 0, 5)});
@@ -221,7 +230,10 @@ TEST_CASE("capture: fit with a validation makes the steps without Capture") {
   };
   CHECK(fitted(both.captured) == fitted(both.eager));
   CHECK(test::same_state(state_of(both.captured), state_of(both.eager)));
-  CHECK(both.replays() == 28 - 2 - 2 - 2);
+  CHECK(both.replays() == replays);
+}
+TEST_CASE("capture: fit with a validation makes the steps without Capture") {
+  check_fit<WholeStep>(28 - 2 - 2 - 2), check_fit<EachUnit>(2 * (28 - 2 - 2 - 2));
 }
 
 }  // namespace guarantees::between
