@@ -8,9 +8,9 @@ namespace ikebana {
 /// Every unit keeps its inputs and the outputs of its costly operators, and recomputes the others
 /// in backward: saves a large part of what Checkpoint<Full> saves, for a small part of its time.
 /// `keep` chooses operators below autograd; by default matrix products, convolutions and attention.
-/// Casts, views and in-place operators are always computed again, whatever the rule returns.
-/// Changes no bit. Costs about a microsecond per operator besides. Source: torch.utils.checkpoint's
-/// create_selective_checkpoint_contexts.
+/// Casts, views, empty tensors and in-place operators are always computed again, whatever the rule
+/// returns. Changes no bit. Costs about a microsecond per operator besides. Source:
+/// torch.utils.checkpoint's create_selective_checkpoint_contexts.
 template <>
 struct Checkpoint<Selective> {
   OperatorRule keep = matrix_operators;  ///< the operators whose outputs are kept
