@@ -29,6 +29,8 @@ struct RandomOperator {
   at::Tensor (*compute)(const Operands&);
 };
 
+namespace lists {
+
 inline const RandomOperator of_each_element[] = {
     {"relu", [](auto& o) { return at::relu(o.a); }},
     {"gelu", [](auto& o) { return at::gelu(o.a); }},
@@ -193,13 +195,15 @@ inline const RandomOperator drawing[] = {
     {"randn", [](auto& o) { return o.a + 0.1 * at::randn({o.n, o.n}); }},
 };
 
+}  // namespace lists
+
 /// Returns all of them.
 inline const std::vector<RandomOperator>& random_operators() {
   static const auto all = [] {
     std::vector<RandomOperator> list;
     auto add = [&](const auto& some) { list.insert(list.end(), std::begin(some), std::end(some)); };
-    add(of_each_element), add(reductions), add(viewing), add(indexing), add(products), add(layers),
-        add(writing), add(drawing);
+    add(lists::of_each_element), add(lists::reductions), add(lists::viewing), add(lists::indexing),
+        add(lists::products), add(lists::layers), add(lists::writing), add(lists::drawing);
     return list;
   }();
   return all;
