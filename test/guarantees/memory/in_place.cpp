@@ -168,7 +168,8 @@ TEST_CASE("in place: what other threads save is not known, and a graph may end o
   CHECK(checker.saved() == 0);
 }
 
-TEST_CASE("in place: a second checker, one without hooks, and one that another thread destroys") {
+/// A thread of its own, on which hooks remain.
+void destroy_elsewhere() {
   auto first = std::make_unique<InPlaceChecker>(InPlaceOptions{.on_write = OnWrite::Throw});
   const auto text = test::message_of<Error>([] { InPlaceChecker second; });
   CHECK(test::contains(text, "one is open on this thread already"));
@@ -185,6 +186,9 @@ TEST_CASE("in place: a second checker, one without hooks, and one that another t
     CHECK(test::contains(test::message_of<Error>([] { InPlaceChecker blind; }), "switched off"));
     at::SavedTensorDefaultHooks::enable();
   }).join();
+}
+TEST_CASE("in place: a second checker, one without hooks, and one that another thread destroys") {
+  std::thread(destroy_elsewhere).join();
 }
 
 struct OtherEngine : torch::autograd::Engine {
