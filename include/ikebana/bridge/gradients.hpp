@@ -39,7 +39,8 @@ bool has_gradient_hooks(const at::Tensor& leaf);
 
 /// A function that runs after a leaf's gradient has been accumulated, until this handle is
 /// destroyed. A hook that was in the leaf's slot before is kept and called first; it is restored
-/// when the last handle is destroyed, in any order of destruction. Costs some tens of nanoseconds
+/// when the last handle is destroyed, in any order of destruction. Does not run while the leaf has
+/// no gradient, as after a backward that passed on none. Costs some tens of nanoseconds
 /// per gradient. Runs on the engine's thread; create and destroy it while no backward pass runs, or
 /// from a hook. Does not keep the leaf alive. Throws ikebana::Error for a tensor that is not a leaf
 /// or does not require a gradient.

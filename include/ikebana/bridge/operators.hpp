@@ -41,6 +41,11 @@ class OpenOperatorScopeV1 : public c10::DebugInfoBase {
   }
 };
 
+/// Returns true for operators that make a tensor without writing to it.
+inline bool only_allocates(const c10::OperatorName& op) {
+  return op.name.starts_with("aten::empty") || op.name.starts_with("aten::new_empty");
+}
+
 /// One call of an operator, before it reaches the kernel of its device.
 class OperatorCall {
  public:
@@ -55,10 +60,6 @@ class OperatorCall {
   const c10::FunctionSchema& schema() const { return op_.schema(); }
   /// Returns the operator, which can be called again later.
   const c10::OperatorHandle& op() const { return op_; }
-  /// Returns true for operators that make a tensor without writing to it.
-  bool only_allocates() const {
-    return name().name.starts_with("aten::empty") || name().name.starts_with("aten::new_empty");
-  }
   bool draws_random_numbers() const { return op_.hasTag(at::Tag::nondeterministic_seeded); }
   /// Returns true if this call of such an operator may draw from a default generator: it is given
   /// no other, and is no attention without dropout. Ask it before the call is computed.

@@ -30,6 +30,8 @@ struct CrossEntropyTask {
   at::Tensor kept = {};      // (rows) of bool
   std::array<bool, 3> needs_grad = {};  // for hidden, weight and bias
 
+  /// Returns true if ignored rows take part and are masked, and false if they are left out.
+  bool masks() const { return has_ignored && !on_host; }
   at::ScalarType wide() const { return compute == at::kDouble ? at::kDouble : at::kFloat; }
   std::int64_t rows_at_once(std::int64_t classes, bool on_cpu) const;
 };

@@ -168,7 +168,7 @@ TEST_CASE("in place: what other threads save is not known, and a graph may end o
   CHECK(checker.saved() == 0);
 }
 
-/// A thread of its own, on which hooks remain.
+/// Leaves hooks on the thread that calls it.
 void destroy_elsewhere() {
   auto first = std::make_unique<InPlaceChecker>(InPlaceOptions{.on_write = OnWrite::Throw});
   const auto text = test::message_of<Error>([] { InPlaceChecker second; });

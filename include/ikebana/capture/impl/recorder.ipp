@@ -169,7 +169,7 @@ IKEBANA_INLINE void Recorder::add(const bridge::OperatorCall& call, RecordedOper
                [&](const RecordedTensor& t) { (t.memory < known ? shares : makes) = true; });
   const bool is_view =
       call.schema().is_mutable() ? call.op().hasTag(at::Tag::inplace_view) : shares && !makes;
-  if (call.only_allocates()) now.kind = RecordedOperator::Kind::Allocates;
+  if (bridge::only_allocates(call.name())) now.kind = RecordedOperator::Kind::Allocates;
   else if (is_view) now.kind = RecordedOperator::Kind::Views;
   note_allocations(call, now);
   now.events = events_;

@@ -75,7 +75,7 @@ IKEBANA_INLINE void ChunkedCrossEntropy::take_rows(const at::Tensor& hidden,
     rows_ = task_.kept.nonzero().squeeze(1);
     if (rows_.size(0) == hidden.size(0)) rows_ = at::Tensor();
     else hidden_ = hidden.index_select(0, rows_), target_ = target.index_select(0, rows_);
-  } else if (task_.has_ignored) {
+  } else if (task_.masks()) {
     target_ = target.masked_fill(task_.kept.logical_not(), 0);
   }
   hidden_ = hidden_.to(task_.compute), target_ = target_.unsqueeze(1);
@@ -83,8 +83,7 @@ IKEBANA_INLINE void ChunkedCrossEntropy::take_rows(const at::Tensor& hidden,
 
 IKEBANA_INLINE void ChunkedCrossEntropy::compute_sum() {
   const auto losses = losses_.narrow(0, 0, hidden_.size(0));
-  const bool is_masked = task_.has_ignored && !task_.on_host;
-  at::sum_out(sum, is_masked ? losses.mul(task_.kept.unsqueeze(1)) : losses, at::IntArrayRef());
+  at::sum_out(sum, task_.masks() ? losses.mul(task_.kept.unsqueeze(1)) : losses, at::IntArrayRef());
 }
 
 IKEBANA_INLINE void ChunkedCrossEntropy::spread_rows() {
@@ -104,7 +103,7 @@ IKEBANA_INLINE void ChunkedCrossEntropy::compute_chunk(std::int64_t first, std::
   write_losses(losses, scores, target);
   if (!task_.needs_grad[0] && !task_.needs_grad[1] && !task_.needs_grad[2]) return;
   to_gradient_(scores, target);
-  if (task_.has_ignored && !task_.on_host) scores.mul_(part(task_.kept).unsqueeze(1));
+  if (task_.masks()) scores.mul_(part(task_.kept).unsqueeze(1));
   if (task_.wide() != task_.compute) logits.copy_(scores);
   if (grad_bias.defined()) grad_bias.add_(scores.sum(0));
   auto grad_rows = grad_hidden.defined() ? part(grad_hidden) : at::Tensor();
@@ -256,9 +255,10 @@ IKEBANA_INLINE Loss LinearCrossEntropyCall::run() {
   CrossEntropyTask task;
   task.on_host = target_.is_cpu() && !without_values();
   task.kept = target_.ne(options_.ignore_index);
+  const bool is_counted = readable(target_);
   const Count count =
-      readable(target_) ? Count(task.kept.sum().item<std::int64_t>()) : Count(task.kept.sum());
-  task.has_ignored = !readable(target_) || count.value() != static_cast<double>(target_.numel());
+      is_counted ? Count(task.kept.sum().item<std::int64_t>()) : Count(task.kept.sum());
+  task.has_ignored = !is_counted || count.value() != static_cast<double>(target_.numel());
   task.ignore_index = options_.ignore_index;
   task.label_smoothing = options_.label_smoothing;
   task.chunk_rows = options_.chunk_rows;

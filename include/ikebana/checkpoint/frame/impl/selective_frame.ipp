@@ -82,7 +82,7 @@ IKEBANA_INLINE void Record::call(bridge::OperatorCall& call) {
 }
 
 IKEBANA_INLINE bool Record::is_never_kept(const bridge::OperatorCall& call) {
-  return call.name().name == "aten::_to_copy" || call.only_allocates();
+  return call.name().name == "aten::_to_copy" || bridge::only_allocates(call.name());
 }
 
 IKEBANA_INLINE void Record::keep(KeptCall& kept, const KeptCalls::Key& key,

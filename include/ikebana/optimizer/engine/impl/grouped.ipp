@@ -258,6 +258,7 @@ IKEBANA_INLINE void ParameterBuckets::set_gradients(MasterBucket& bucket, const 
     const at::Tensor& p = bucket.parameters[j];
     const std::string& name = masters.names[bucket.indices[j]];
     const bool is_rounded = low_precision_.is_rounded(p);
+    // One expression would copy the handle of each parameter, in every step.
     const bool fits = is_rounded ? state_.matches(bucket, j, low_precision_.operand(p))
                                  : state_.matches(bucket, j, p);
     if (!fits) refuse_changed(name);

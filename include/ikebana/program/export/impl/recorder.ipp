@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_bodies.hpp>
@@ -239,8 +240,7 @@ IKEBANA_INLINE void Recorder::end_operator(const at::RecordFunction& function) {
       });
     if (!is_view && storage_of(read)->unwritten) take_written_by_host(read);
   }
-  const std::string& name = frame.op->operator_name().name;
-  const bool is_empty = name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+  const bool is_empty = bridge::only_allocates(frame.op->operator_name());
   std::vector<Operand> outputs;
   if (!frame.is_cast && !frame.is_expanded)  // otherwise the results belong to the operators inside
     for (const c10::IValue& result : results) outputs.push_back(result_of(result, is_empty));
