@@ -112,7 +112,8 @@ has_oracle() {
   for site in "$oracle"/lib/python3*/site-packages; do
     infos=("$site"/*.dist-info)
     infos=("${infos[@]##*/}")
-    is_complete "$site" torch-$torch numpy safetensors-0.8 gguf-0.19 "${infos[@]%.dist-info}" && return 0
+    is_complete "$site" torch-$torch numpy safetensors-0.8 gguf-0.19 scikit_learn-1 \
+      tensorboard-2.20 protobuf absl_py "${infos[@]%.dist-info}" && return 0
   done
   return 1
 }
@@ -133,9 +134,10 @@ has_finetune() {
 users_oracle() {
   local version
   [[ ${IKEBANA_ORACLE:-} ]] || return 1
-  version=$("$IKEBANA_ORACLE" -c 'import gguf, numpy, safetensors, torch; print(torch.__version__)' \
-    2>/dev/null) || die "IKEBANA_ORACLE is $IKEBANA_ORACLE, which cannot import torch, numpy," \
-    "safetensors and gguf: name a Python that can, or leave it out"
+  version=$("$IKEBANA_ORACLE" -c 'import gguf, numpy, safetensors, sklearn, tensorboard, torch
+print(torch.__version__)' 2>/dev/null) ||
+    die "IKEBANA_ORACLE is $IKEBANA_ORACLE, which cannot import torch, numpy, safetensors, gguf," \
+    "sklearn and tensorboard: name a Python that can, or leave it out"
   [[ ${version%%+*} == "$torch" ]] || users_libtorch ||
     die "IKEBANA_ORACLE is $IKEBANA_ORACLE, whose torch is $version; it must be $torch, as LibTorch"
 }

@@ -12,6 +12,7 @@
 #include <ikebana/bridge/impl/memory_counter.ipp>
 #include <ikebana/bridge/impl/memory_facts.ipp>
 #include <ikebana/bridge/impl/one_thread.ipp>
+#include <ikebana/bridge/impl/operator_cost.ipp>
 #include <ikebana/bridge/impl/operators.ipp>
 #include <ikebana/bridge/impl/recorded_inputs.ipp>
 #include <ikebana/bridge/impl/rng_autocast_state.ipp>

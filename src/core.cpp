@@ -43,9 +43,12 @@
 #include <ikebana/fit/impl/fit.ipp>
 #include <ikebana/fit/impl/fit_on_ranks.ipp>
 #include <ikebana/fit/impl/fit_state.ipp>
+#include <ikebana/fit/impl/line_log.ipp>
+#include <ikebana/fit/impl/log_columns.ipp>
 #include <ikebana/fit/impl/options.ipp>
 #include <ikebana/fit/impl/progress.ipp>
 #include <ikebana/fit/impl/state_keeper.ipp>
+#include <ikebana/fit/impl/train_metrics.ipp>
 #include <ikebana/freeze/impl/units.ipp>
 #include <ikebana/hooks/impl/arguments.ipp>
 #include <ikebana/hooks/impl/common.ipp>
@@ -77,6 +80,7 @@
 #include <ikebana/observe/impl/memory.ipp>
 #include <ikebana/observe/impl/memory_meter.ipp>
 #include <ikebana/observe/impl/memory_report.ipp>
+#include <ikebana/observe/impl/module_memory.ipp>
 #include <ikebana/parameters/impl/in_place_parameters.ipp>
 #include <ikebana/parameters/impl/leaves.ipp>
 #include <ikebana/parameters/impl/prefetch_order.ipp>

@@ -2,6 +2,8 @@
 #include <ikebana/shard/ddp/impl/gradient_buckets.ipp>
 #include <ikebana/shard/ddp/impl/sparse_gradients.ipp>
 #include <ikebana/shard/failure/impl/failure_log.ipp>
+#include <ikebana/shard/failure/impl/flight_record.ipp>
+#include <ikebana/shard/failure/impl/flight_recorder.ipp>
 #include <ikebana/shard/failure/impl/process_watch.ipp>
 #include <ikebana/shard/failure/impl/rank_waits.ipp>
 #include <ikebana/shard/failure/impl/store_board.ipp>

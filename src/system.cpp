@@ -2,6 +2,7 @@
 #include <ikebana/detail/impl/away.ipp>
 #include <ikebana/detail/impl/bytes.ipp>
 #include <ikebana/detail/impl/content_hash.ipp>
+#include <ikebana/detail/impl/csv.ipp>
 #include <ikebana/detail/impl/deferred_check.ipp>
 #include <ikebana/detail/impl/device_copy.ipp>
 #include <ikebana/detail/impl/finite_checks.ipp>
@@ -11,13 +12,16 @@
 #include <ikebana/detail/impl/nearest_names.ipp>
 #include <ikebana/detail/impl/number.ipp>
 #include <ikebana/detail/impl/recomputing.ipp>
+#include <ikebana/detail/impl/short_number.ipp>
 #include <ikebana/detail/impl/slice.ipp>
 #include <ikebana/detail/impl/tensor_values.ipp>
 #include <ikebana/detail/impl/tensor_version.ipp>
 #include <ikebana/detail/impl/tensors.ipp>
 #include <ikebana/detail/impl/text.ipp>
 #include <ikebana/detail/impl/update_copies.ipp>
+#include <ikebana/posix/impl/append_file.ipp>
 #include <ikebana/posix/impl/child.ipp>
+#include <ikebana/posix/impl/control_groups.ipp>
 #include <ikebana/posix/impl/files.ipp>
 #include <ikebana/posix/impl/library.ipp>
 #include <ikebana/posix/impl/machine_memory.ipp>
@@ -26,6 +30,7 @@
 #include <ikebana/posix/impl/posix_files.ipp>
 #include <ikebana/posix/impl/process_copy.ipp>
 #include <ikebana/posix/impl/process_identity.ipp>
+#include <ikebana/posix/impl/process_use.ipp>
 #include <ikebana/posix/impl/processor.ipp>
 #include <ikebana/posix/impl/signal_pipe.ipp>
 #include <ikebana/posix/impl/sigpipe.ipp>

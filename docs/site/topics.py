@@ -70,8 +70,18 @@ TOPICS = [
           "exports."),
     Topic("freeze", "Frozen parameters", ("docs/freeze.md",), ("freeze/",),
           intro="Which parameters are not trained."),
-    Topic("observe", "Observing a step", ("docs/memory.md",), ("observe/",), ("Observe",),
-          intro="What a report says besides the loss."),
+    Topic("profile", "Profiles", ("docs/profiler.md",),
+          ("observe/profile", "observe/profiler", "observe/range"), ("Observe<Profile>",),
+          intro="Which operators, units and phases of a step take the time. A program includes "
+          "`ikebana/observe/profile.hpp`."),
+    Topic("profiling", "Profiling a training", ("docs/profiling.md",), ("profiling/",),
+          intro="A training profiled in one call, what to change, and a report of it. A program "
+          "includes `ikebana/profiling.hpp`."),
+    Topic("observe", "Observing a step", ("docs/observe.md", "docs/memory.md"),
+          ("observe/", "bridge/operator_cost.hpp"),
+          ("Observe", "PhaseSeconds", "StepThroughput"),
+          intro="What a report says besides the loss, where the time of a training goes, and how "
+          "long a call takes."),
     Topic("device", "Device", ("docs/devices.md", "docs/gpu.md"), ("device/",),
           intro="Where the model is trained."),
     Topic("layout", "Memory layout", ("docs/layout.md",), ("layout/",), ("Layout",),
@@ -86,12 +96,19 @@ TOPICS = [
           intro="Forward and backward of a step, recorded once and replayed afterwards: "
           "`Trainer{model, AdamW{}, Capture<WholeStep>{}}`. A program includes "
           "`ikebana/capture.hpp`."),
+    Topic("logging", "Loggers", ("docs/logging.md", "docs/fit.md", "docs/from_pytorch.md"),
+          ("loggers/", "fit/logger.hpp", "fit/log_columns.hpp", "fit/csv_logger.hpp"),
+          intro="What writes the steps and epochs of a training to files. Those besides CSVLogger "
+          "are in `ikebana/loggers.hpp`."),
     Topic("fit", "fit", ("docs/fit.md", "docs/from_pytorch.md", "docs/state.md", "docs/data.md"),
           ("fit/",),
           intro="The options of `Trainer::fit`, and what it uses: the progress bar, early "
-          "stopping, logs."),
+          "stopping."),
     Topic("evaluate", "Evaluation and metrics", ("docs/evaluate.md",), ("evaluate/",),
           intro="Metrics for `Trainer::evaluate` and for the validation of `fit`."),
+    Topic("metrics", "Metrics", ("docs/metrics.md", "docs/evaluate.md"), ("metrics",),
+          intro="Metrics for `Trainer::evaluate` and for the validation of `fit`. A program includes "
+          "`ikebana/metrics.hpp`."),
     Topic("batch", "Batches", ("docs/data.md", "docs/tensors.md", "docs/step.md"),
           ("batch/", "batch.hpp"),
           intro="What is done with the rows of a batch, which may be any struct, pair, tuple, "
@@ -158,7 +175,7 @@ INTERNAL = re.compile(r"""
     Mechanism<.*|Mechanisms.*
     |axis_of.*|fit|evaluate|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
-    |CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
+    |CSVLogger::File|TensorBoardLogger::Events|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
     |RankState|StateRows
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>

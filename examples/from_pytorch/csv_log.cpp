@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "side_by_side.hpp"
@@ -56,8 +57,7 @@ TEST_CASE("from PyTorch: a log of comma-separated values") {
 
   trainer.fit(loader, {.validate = validation,
                        .metrics = {Accuracy{}},
-                       .on_step = CSVLogger(steps_csv),
-                       .on_epoch = CSVLogger(epochs_csv)});
+                       .loggers = {CSVLogger(steps_csv), CSVLogger(epochs_csv, LogRows::epochs)}});
 
   std::stringstream hand_log;
   hand_log.precision(17);

@@ -1,6 +1,7 @@
 #pragma once
 // The reports of steps, evaluations and epochs. A step's values stay on the device until they are
 // read; reading waits for the device.
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
@@ -38,6 +39,57 @@ struct OffloadTraffic {
   std::int64_t copies_out = 0;        ///< copies of all these
   std::int64_t copies_back = 0;       ///< copies of all these
   std::int64_t peak_stored = 0;       ///< the most bytes of activations that lay elsewhere at once
+};
+
+/// The seconds of one step, and of the time before it, by what they were spent on. Each moment is
+/// in one field. Observe<Phases> measures them.
+struct PhaseSeconds {
+  double data = 0;       ///< waiting for the loader, and moving the batch to the device
+  double forward = 0;    ///< the loss of all microbatches
+  double backward = 0;   ///< their gradients
+  double optimizer = 0;  ///< all that follows the last backward
+  double gather = 0;     ///< gathering parameters: casts, copies, what other ranks send
+  double reduce = 0;     ///< reducing gradients over ranks
+  double offload = 0;    ///< moving tensors out of the device and back
+  double recompute = 0;  ///< computing checkpointed units again
+  double other = 0;      ///< the rest of the step
+  double between = 0;    ///< from the step before to this one, without waiting for the loader
+};
+
+namespace detail {
+/// A field of PhaseSeconds, and its name.
+struct PhaseField {
+  const char* name;
+  double PhaseSeconds::* seconds;
+};
+inline constexpr std::array<PhaseField, 10> phase_fields = {{
+    {"data", &PhaseSeconds::data},
+    {"forward", &PhaseSeconds::forward},
+    {"backward", &PhaseSeconds::backward},
+    {"optimizer", &PhaseSeconds::optimizer},
+    {"gather", &PhaseSeconds::gather},
+    {"reduce", &PhaseSeconds::reduce},
+    {"offload", &PhaseSeconds::offload},
+    {"recompute", &PhaseSeconds::recompute},
+    {"other", &PhaseSeconds::other},
+    {"between", &PhaseSeconds::between},
+}};
+}  // namespace detail
+
+/// The work of one step, and its time. Observe<Throughput> measures it.
+struct StepThroughput {
+  Count items = {};    ///< the items that the loss was summed over, on all ranks
+  double seconds = 0;  ///< the time of the step, and of waiting for its batch
+  double flops = 0;    ///< floating-point operations of products on this rank, without recomputes
+  double recomputed = 0;             ///< the same, in recomputes
+  double bound = detail::not_given;  ///< the most per second, as `matmul_bound` measures it
+
+  /// Returns the items per second. Waits for the device if their count is there.
+  double items_per_second() const { return items.value() / seconds; }
+  /// Returns the floating-point operations per second.
+  double flops_per_second() const { return flops / seconds; }
+  /// Returns the share of what the machine can multiply, from 0 to 1: the model FLOP/s utilization.
+  double share_of_bound() const { return flops_per_second() / bound; }
 };
 
 struct MemoryReport;  // observe/memory_report.hpp
@@ -82,6 +134,10 @@ class Report {
   std::optional<std::int64_t> peak_bytes;  ///< the peak, under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.
   std::shared_ptr<const MemoryReport> memory = {};
+  /// The times of this step, under Observe<Phases> on a CPU. On an accelerator they are known only
+  /// later, to the policy's `summary()`.
+  std::optional<PhaseSeconds> phases = {};
+  std::optional<StepThroughput> throughput = {};  ///< the throughput, under Observe<Throughput>
   std::optional<std::int64_t> undone;       ///< under Accumulate<Fit<>>: the attempts of this step
                                             ///< before the one that fitted into memory
   std::optional<OffloadTraffic> offloaded;  ///< the traffic, under Offload
@@ -96,6 +152,11 @@ class Report {
 };
 
 std::ostream& operator<<(std::ostream& out, const Report& report);
+
+namespace detail {
+/// Writes a throughput as `12.3 k items/s, 45.6 GFLOP/s (51.2 % of the matmul bound)`.
+std::string throughput_text(const StepThroughput& step);
+}  // namespace detail
 
 /// The result of `Trainer::evaluate`. If it is made by hand, its loss is NaN until it is set.
 struct Evaluation {
@@ -124,7 +185,26 @@ struct Epoch {
   double loss = detail::not_given;  ///< mean of the steps' losses
   /// Seconds of training, without validation; NaN for an epoch before a resume.
   double seconds = detail::not_given;
-  std::optional<Evaluation> validation = {};  ///< the evaluation of `FitOptions::validate`
+  /// The evaluation of `FitOptions::validate` at its end; empty with `validate_every`, whose
+  /// evaluations are `History::validations`.
+  std::optional<Evaluation> validation = {};
+  std::int64_t last_step = -1;  ///< its last step, as `Report::step`; -1: not known
+  /// The values of `FitOptions::train_metrics` over the steps of this epoch, in the order in which
+  /// the metrics were given. The outputs are the training's: in training mode, each with the
+  /// weights before its update.
+  std::vector<std::pair<std::string, double>> train_metrics = {};
+
+  /// Returns one of `train_metrics` by its name. Throws Error if there is none of that name.
+  double train_metric(const std::string& name) const;
+};
+/// Writes one line: the epoch, its loss, `train_<metric>` for each of its metrics, `val_loss` and
+/// `val_<metric>` with a validation, and its seconds, if they are known.
+std::ostream& operator<<(std::ostream& out, const Epoch& epoch);
+
+/// A validation of `fit` between two steps, by `FitOptions::validate_every`.
+struct Validation : Evaluation {
+  std::int64_t step = 0;   ///< the step that it follows, as `Report::step`
+  std::int64_t epoch = 0;  ///< the epoch within which it is, from 0
 };
 /// The epochs of `fit`, including those before a resume.
 struct History : std::vector<Epoch> {
@@ -133,6 +213,8 @@ struct History : std::vector<Epoch> {
   /// The updates that were made before it went on from a saved state; empty if it began without
   /// one.
   std::optional<std::int64_t> resumed_at = {};
+  /// The validations by `FitOptions::validate_every`, including those before a resume.
+  std::vector<Validation> validations = {};
 };
 
 }  // namespace ikebana

@@ -37,9 +37,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// AdamW{}}`. Then values for any of the policies, by type; the others get their defaults. A
   /// maker is called once, on every rank. Under `Shard<FSDP>` and `<HSDP>` its operators are
   /// recorded, and weights made unit by unit, with the bits of a model that was made whole
-  /// (docs/shard.md); in other recipes a rank holds whole parameters, and it is just called. Throws
-  /// BadModel for a model that cannot be trained, or a recorded maker that reads a value, and
-  /// BadValue for a policy's value that cannot be used.
+  /// (docs/shard.md); else it is just called. Throws BadModel for a model that cannot be trained,
+  /// or a recorded maker that reads a value, and BadValue for a value that cannot be used.
   template <class Given, class... Values>
     requires detail::gives_model<Given, Handle>
   explicit Trainer(Given&& given, Values... values) {
@@ -114,13 +113,12 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
                             at::Tensor>;
   }
 
-  /// Computes the statistics of all batch norms again, for the weights that `evaluate` uses. They
-  /// become the mean over the batches of a loader, of one loss of each, in training mode and
-  /// without gradients. On several ranks, the mean is over the batches of all. If the recipe
-  /// averages weights, its average is evaluated and saved with them until it changes, and training
-  /// goes on with the model's own. Otherwise they are the model's. Dropout draws random numbers.
-  /// Throws BadBatch without a batch, and BadModel without a batch norm. After an error everything
-  /// is as it was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
+  /// Computes the statistics of all batch norms again, for the weights that `evaluate` uses: the
+  /// mean over the batches of a loader, of all ranks, of one loss of each, in training mode and
+  /// without gradients. If the recipe averages weights, its average is evaluated and saved with
+  /// them until it changes, and training goes on with the model's own. Dropout draws random
+  /// numbers. Throws BadBatch without a batch, and BadModel without a batch norm. After an error
+  /// everything is as it was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
   template <class Loader>
   void update_bn(Loader&& loader);
 
@@ -190,6 +188,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
 
   /// Returns the ranks that train this model: `ranks().data().rank()`, or `OneRank` without Shard.
   auto ranks() { return core().ranks(); }
+  /// Returns the device on which the model computes.
+  c10::Device device() const { return core().device; }
   /// Returns the number of ranks that train this model.
   std::int64_t world_size() const { return core().ranks().data().size(); }
   /// Returns the index of this rank among them, from 0.
@@ -222,10 +222,10 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   static constexpr bool one_rank() { return Core::one_rank; }
 
   /// Returns the memory that a step on `batch` takes on this rank, by kind, by unit and at its peak
-  /// in each phase, and how much it would take with which policies. This is the text of the error
-  /// of a step that ran out of memory, without running out. Changes nothing. docs/memory.md has its
-  /// cost, and lists the recipes for which only the memory between steps is known. Throws Error
-  /// unless a file of the program includes <ikebana/estimate.hpp>.
+  /// in each phase, and how much it would take with which policies, as the error of a step that ran
+  /// out of memory says. Changes nothing. docs/memory.md has its cost, and lists the recipes for
+  /// which only the memory between steps is known. Throws Error unless a file of the program
+  /// includes <ikebana/estimate.hpp>.
   template <class Batch>
   std::string explain_peak(const Batch& batch) {
     const detail::BusyGuard busy(core().busy);

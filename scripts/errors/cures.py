@@ -31,6 +31,10 @@ CURES = {
     "Capture<EachUnit>: a unit runs as without it":
         "Its lines are those of the `BadModel`: see docs/capture.md, or leave `Capture<EachUnit>` "
         "out.",
+    # Observers
+    "Observe<FirstNonFinite>: a step failed, and its repeat":
+        "Look for a buffer, a random number or a clock that the model reads, and that a step that "
+        "throws does not put back.",
     # Data
     "a new loop tries it again, and seek(":
         "Correct the dataset for that sample, or skip the batch by `seek`.",
@@ -41,6 +45,9 @@ CURES = {
     # Ranks
     "ranks: at <call>: <its text>": "Look at the error of the rank that the text names.",
     "ranks: at <due>: ": "Look at the error of the rank that the text names.",
+    "The last exchanges of this rank were":
+        "Look at the rank that the text names, and at the last exchange, which did not end. "
+        "`compare_flight_records` says which rank was behind.",
     "make_store: <refusal>": "Look at the error of the rank that the text names.",
     "lost its connection to <host:port> while the ranks met":
         "Look at what rank 0, or torchrun's agent, printed before it ended.",

@@ -10,6 +10,7 @@ from tree import Bound
 # Lists what is thrown and is no error of a user's: (header, what is thrown) and why.
 INTERNAL = {
     ("checkpoint/frame/draws.hpp", "Again"): "ends a recompute, which is then made again",
+    ("bridge/cast_cache.hpp", "NotCached"): "ends a cast that is only asked for",
     ("checkpoint/frame/draws.hpp", "AllSaved"): "ends a recompute when all tensors are there",
     ("core/transaction.hpp", "AllRanksEnded"): "ends the loop over steps on all ranks alike",
     ("core/transaction.hpp", "DryStepEnded"): "ends the step that an estimate makes",
@@ -18,6 +19,8 @@ INTERNAL = {
     ("state/ranks/save_on_ranks.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
+    ("observe/first_non_finite.hpp", "NonFinite"):
+        "an error again, with the operator that made the value behind it",
     ("core/rethrow.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
     ("ranks/together.hpp", "RankFailed"):
         "an error again, with the call and the step behind it",

@@ -21,7 +21,8 @@ import sys
 
 GATE = "ikebana/detail/torch.hpp"
 OTHER_GATES = ("ikebana/detail/torch_bodies.hpp", "ikebana/detail/torch_optim.hpp",
-               "ikebana/detail/torch_c10d.hpp", "ikebana/detail/torch_cuda_graph.hpp")
+               "ikebana/detail/torch_c10d.hpp", "ikebana/detail/torch_cuda_graph.hpp",
+               "ikebana/detail/torch_profiler.hpp")
 # Each includes the next; HeadersAlone.cmake precompiles them, or the last alone, in FOLDER.
 PRECOMPILED = {"ikebana.hpp": "all.hpp", "ikebana/hooks.hpp": "hooks.hpp", GATE: "torch.hpp"}
 OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)

@@ -12,22 +12,25 @@ import re
 import sys
 
 GATE = "ikebana/detail/torch.hpp"
-TORCH = r"torch/|ATen/|c10/|caffe2/|oneapi/dnnl/"
+TORCH = r"torch/|ATen/|c10/|caffe2/|oneapi/dnnl/|nvtx3/"
 STANDARD = r"\w+$"
 SYSTEM = (r"(?:cpuid|cxxabi|dirent|dlfcn|execinfo|fcntl|fnmatch|malloc|netdb|netinet/in|poll|"
           r"pthread|sched|signal|unistd|sys/\w+)\.h$")
 VECTORS = r"[esw]mmintrin\.h$"
 # Beyond the diagram: what only one folder may include, and what a folder may not although it could.
-ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_bodies|_optim|_c10d|_cuda_graph)?\.hpp$",
+ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_bodies|_optim|_c10d|_cuda_graph|_profiler)?\.hpp$",
            r"boost/hana": r"ikebana/grammar/",
            SYSTEM: r"ikebana/posix/", VECTORS: r"ikebana/(?:state|detail)/"}
 AXES = (r"ikebana/(?:bridge/|detail/|error|fake/|hooks|model/|ranks/|run/|"
         r"state/archive|posix/)")
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
-ALONE = (r"ikebana/(?:(?:modules|bridge|capture|fake|shard|estimate|memory|pieces|program)/|"
-         r"(?:capture|shard|estimate|memory|pieces|program)\.hpp|detail/exporting|"
-         r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d|cuda_graph)|state/files/zip_|"
-         r"posix/(?:child|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
+ALONE = (r"ikebana/(?:(?:modules|bridge|capture|fake|loggers|shard|estimate|memory|metrics|"
+         r"pieces|profiling|program)/|"
+         r"(?:capture|loggers|shard|estimate|memory|metrics|observe|pieces|profiling|program)\.hpp|"
+         r"detail/exporting|observe/(?!memory)|"
+         r"optimizer/libtorch(?:_|/)|detail/torch_(?:optim|c10d|cuda_graph|profiler)|"
+         r"state/files/zip_|"
+         r"posix/(?:child|process_use|process_identity|signal_pipe|sigpipe|sockets|stack_trace))")
 
 
 def header_of(file):

@@ -1,5 +1,7 @@
 // Tests what README shows of a real model, with a small one in a folder of Hugging Face's format.
 #include "../../examples/models/llama_folder.hpp"
+
+#include <fstream>
 #include "state/folder.hpp"
 #include "test.hpp"
 

@@ -81,6 +81,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     const Lock lock(state().mutex);
     return state().streams.query(recorded(event));
   }
+  double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
+    TORCH_CHECK(from && to, "simulated: both events must be recorded");
+    const Lock lock(state().mutex);
+    for (void* event : {from, to}) {
+      TORCH_CHECK(recorded(event)->reached, "simulated: both events must be completed");
+      TORCH_CHECK(!recorded(event)->captured, "simulated: an event of a capture has no time");
+    }
+    const auto time = recorded(to)->time - recorded(from)->time;
+    return std::chrono::duration<double, std::milli>(time).count();
+  }
   void synchronizeEvent(void* event) const override {
     if (!event) return;
     const Lock lock(state().mutex);

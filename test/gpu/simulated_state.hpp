@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -131,6 +132,8 @@ struct Recorded {
   int false_queries;
   bool reached = false;
   bool captured = false;  ///< in a capture, which computes nothing
+  /// Operators compute at once, so the time of the call is the device's.
+  std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now();
 };
 using RecordedPtr = std::shared_ptr<Recorded>;
 

@@ -2,6 +2,7 @@
 #include "test.hpp"
 
 #include <cstdlib>
+#include <fstream>
 #include <ikebana.hpp>
 #include <ikebana/estimate.hpp>
 #include <ikebana/memory.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 // Defines models of Python that reference.py has exported and trained, with their batches.
 #include <ikebana.hpp>
+#include <ikebana/bridge/operator_cost.hpp>
 #include <ikebana/program.hpp>
 
 #include "test.hpp"

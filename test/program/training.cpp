@@ -63,6 +63,15 @@ TEST_CASE("programs train and are evaluated, before and after it, to the bit as 
   });
 }
 
+TEST_CASE("programs: the floating-point operations of a step are those that Python counts") {
+  each([](const Case& one) {
+    Trainer trainer{one.program(), one.objective, one.adamw};
+    const FlopCount counted = count_flops([&] { trainer.step(one.batches[0]); });
+    CHECK(counted.total == std::stoll(one.metadata.at("flops")));
+    CHECK(counted.total > 0);
+  });
+}
+
 TEST_CASE("programs train under Precision<BF16> to the bit as under Python's autocast") {
   each([](const Case& one) {
     if (!one.file.count("half.losses")) return;

@@ -3,6 +3,7 @@
 #include "test.hpp"
 
 #include <unistd.h>
+#include <fstream>
 
 #include "nets.hpp"
 

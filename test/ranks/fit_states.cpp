@@ -1,5 +1,6 @@
 // `fit` with a folder on several ranks: it saves, resumes on any number of ranks, and warns of a
 // disk that fails on one rank.
+#include <ikebana/metrics.hpp>
 #include <sstream>
 
 #include "state/watch.hpp"
@@ -33,6 +34,7 @@ struct Options {
   bool async = false;
   Files* files = &system_files();
   std::int64_t save_every = 3;
+  bool has_train_metrics = false;
 };
 /// Trains for two epochs of five batches, with validation.
 History fit(Any& trainer, const Samples& data, const fs::path& folder,
@@ -47,6 +49,7 @@ History fit(Any& trainer, const Samples& data, const fs::path& folder,
                        .resume = true,
                        .save_async = options.async,
                        .files = options.files};
+  if (options.has_train_metrics) all.train_metrics = {Accuracy{}, Perplexity{}};
   const std::int64_t end = trainer.steps() + options.steps;
   all.stop = [&trainer, end] { return trainer.steps() >= end; };
   return trainer.fit(loader, all);
@@ -85,6 +88,50 @@ TEST_CASE("fit on several ranks: stopped and resumed on others, it ends as witho
     });
   check_same(whole_state(newest(other)), whole_state(newest(one)));
   check_same(whole_state(other / "best.safetensors"), whole_state(one / "best.safetensors"));
+}
+
+/// Fails if a whole epoch has other train metrics than `expected` has.
+void near(const History& got, const History& expected) {
+  CHECK(expected.size() == 2);
+  for (std::size_t e = 0; e < got.size(); ++e)
+    for (std::size_t i = 0; i < 2 && got[e].steps == 5; ++i)
+      CHECK(got[e].train_metrics.at(i).second ==
+            doctest::Approx(expected[e].train_metrics.at(i).second).epsilon(1e-4));
+}
+
+TEST_CASE("fit on several ranks: train metrics are those of one rank, also if it is resumed") {
+  test::Folder folder;
+  const Samples data = samples();
+  const Options all{.has_train_metrics = true};
+  History one;
+  on_any(How::Alone, 1, 3,
+         [&](Any& trainer, std::int64_t) { one = fit(trainer, data, folder / "one", all); });
+  for (const bool stops : {false, true}) {
+    const fs::path run = folder / (stops ? "parts" : "whole");
+    Options options = all;
+    if (stops) options.steps = 2;
+    History last;
+    for (int turns = 0; turns < 10 && (last.size() < 2 || last.back().steps < 5); ++turns)
+      on_any(How::FSDP, 3, 1, [&](Any& trainer, std::int64_t rank) {
+        const History history = fit(trainer, data, run, options);
+        if (rank == 0) last = history;
+        near(history, one);
+      });
+    CHECK((last.size() == 2 && last.back().steps == 5));
+  }
+  const fs::path run = folder / "others";
+  Options within = all;
+  within.steps = 2;
+  on_any(How::DDP, 2, 1, [&](Any& trainer, std::int64_t) { fit(trainer, data, run, within); });
+  on_any(How::Alone, 1, 2, [&](Any& trainer, std::int64_t) {
+    std::string text;
+    try {
+      fit(trainer, data, run, within);
+    } catch (const BadState& error) {
+      text = error.what();
+    }
+    CHECK(text.find("train_metrics.ranks` is 2, here it is 1") != std::string::npos);
+  });
 }
 
 TEST_CASE("fit on several ranks: a damaged state is skipped by all") {

@@ -1,6 +1,8 @@
 // Tests loaders that give ranks different numbers of batches, in fit and in loops by hand.
 #include "test.hpp"
 
+#include <array>
+
 #include "lists.hpp"
 
 using namespace ikebana;
@@ -125,6 +127,36 @@ TEST_CASE("join: a rank at its end stops training, and an exception in its steps
     CHECK(contains(message_of([&] { trainer.fit(mine, options); }), "no such file"));
     CHECK_NOTHROW(trainer.step(mine[0]));
   });
+}
+
+namespace {
+
+/// Notes the steps that it is given.
+struct Notes {
+  std::vector<std::int64_t>* steps;
+  void log(const Report& report) { steps->push_back(report.step); }
+};
+
+}  // namespace
+
+TEST_CASE("join: fit by steps validates and ends alike on all ranks, and rank 0 has the log") {
+  const auto all = batches(5, 3), held_out = batches(2, 7);
+  std::array<std::vector<double>, 2> losses;
+  on_ranks<Kind::FSDP>(2, [&](auto& trainer, std::int64_t rank) {
+    const std::vector<Rows> mine(all.begin(), all.begin() + (rank == 0 ? 5 : 2));
+    std::vector<std::int64_t> logged;
+    FitOptions<Rows> options{.max_steps = 8, .validate = held_out, .validate_every = 3};
+    options.loggers = {Notes{&logged}}, options.log_every = 4, options.progress = false;
+    const History history = trainer.fit(mine, options);
+    CHECK((trainer.steps() == 8 && history.size() == 2 && !history.stopped));
+    CHECK((history[0].steps == 5 && history[1].steps == 3));
+    for (const Validation& found : history.validations)
+      losses[static_cast<std::size_t>(rank)].push_back(found.loss);
+    CHECK(logged == (rank == 0 ? std::vector<std::int64_t>{3, 7} : std::vector<std::int64_t>()));
+    options.max_steps = 3 + rank;
+    CHECK(contains(message_of([&] { trainer.fit(mine, options); }), "max_steps"));
+  });
+  CHECK((losses[0].size() == 2 && losses[0] == losses[1]));
 }
 
 TEST_CASE("join: by hand, with an AnyTrainer, and at the end of an epoch of a DataLoader") {

@@ -3,6 +3,7 @@
 #include "test.hpp"
 
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "processes.hpp"

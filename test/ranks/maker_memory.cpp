@@ -2,6 +2,8 @@
 // model that exceeds the limit of one process trains on four.
 #include "test.hpp"
 
+#include <fstream>
+
 #include "processes.hpp"
 
 using namespace ikebana;

@@ -59,6 +59,7 @@ class Processes {
     children_[rank] = 0;
     return waited && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  const std::filesystem::path& folder() const { return folder_; }
   std::string written(std::size_t rank) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / std::to_string(rank)).rdbuf();

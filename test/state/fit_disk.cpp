@@ -1,6 +1,7 @@
 // fit with saved states on a disk that fails, is slow, or holds damaged states.
 #include <signal.h>
 #include <sys/resource.h>
+#include <fstream>
 
 #include "state/fit_nets.hpp"
 

@@ -16,8 +16,8 @@ using Options = FitOptions<Batch>;
 inline auto made() {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
-  return Trainer{model, CrossEntropyLoss{}, EMA{.decay = 0.9}, ReduceLROnPlateau{.patience = 0},
-                 AdamW{.lr = 1e-2}};
+  return Trainer{model, CrossEntropyLoss{.outputs = true}, EMA{.decay = 0.9},
+                 ReduceLROnPlateau{.patience = 0}, AdamW{.lr = 1e-2}};
 }
 inline std::vector<Batch> batches(int n) {
   std::vector<Batch> all;

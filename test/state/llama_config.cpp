@@ -1,5 +1,6 @@
 // Tests that examples/models/llama_folder.hpp obeys each field of config.json that changes what a
 // Llama computes, or refuses it by its name.
+#include <fstream>
 #include <regex>
 
 #include "../../examples/models/llama_folder.hpp"

@@ -141,6 +141,57 @@ TEST_CASE("fit: another thread can stop it") {
   CHECK(trainer.steps() >= 1);
 }
 
+/// Returns what is written to stderr if it is no terminal.
+template <class F>
+std::string off_terminal(F&& f) {
+  int sink[2];
+  std::fflush(stderr);
+  int saved = dup(2);
+  REQUIRE(pipe(sink) == 0);
+  dup2(sink[1], 2);
+  f();
+  std::fflush(stderr);
+  dup2(saved, 2), close(saved), close(sink[1]);
+  std::string text;
+  char piece[4096];
+  for (ssize_t n; (n = read(sink[0], piece, sizeof piece)) > 0;) text.append(piece, std::size_t(n));
+  close(sink[0]);
+  return text;
+}
+
+TEST_CASE("progress: without a terminal it is plain lines, at most one in each interval") {
+  Trainer<Net, CrossEntropyLoss, ClipGradNorm, Observe<Memory>> trainer(net());
+  const auto loader = data(3);
+  auto train = [&](std::chrono::milliseconds interval, std::int64_t end) {
+    return off_terminal([&] {
+      Progress progress(true, 2, loader, 1);
+      progress.plain_every(interval);
+      if (end > 0) progress.end_at(end);
+      for (int epoch = 0; epoch < 2; ++epoch)
+        for (const auto& batch : loader) progress.draw(epoch, trainer.step(batch));
+    });
+  };
+  const std::string all = train({}, 0);
+  CAPTURE(all);
+  CHECK(std::count(all.begin(), all.end(), '\n') == 6);
+  CHECK(all.find_first_of("\r\033") == all.npos);
+  CHECK(all.starts_with("epoch 1/2 step 1/6  loss "));
+  CHECK(contains(all, "\nepoch 2/2 step 6/6  loss "));
+  for (const char* word : {" items/s", "  lr 1.00e-03", "  norm ", " MiB", "  0 s left\n"})
+    CHECK(contains(all, word));
+  CHECK(all.substr(all.rfind("MiB")) == "MiB\n");  // at the end no time is left
+  CHECK(contains(train({}, 4), "step 1/4  loss "));
+  CHECK(train(std::chrono::seconds(100), 0).empty());
+}
+
+TEST_CASE("fit: by steps alone, the bar is that of the steps, until the last") {
+  Classifier trainer(net());
+  const std::string text = on_terminal(200, [&] { trainer.fit(data(3), {.max_steps = 8}); });
+  CAPTURE(text);
+  CHECK((trainer.steps() == 8 && contains(text, "] 1/8  loss ") && contains(text, "] 8/8  loss ")));
+  CHECK(!contains(text, "epoch"));
+}
+
 TEST_CASE("fit: a loader of torch::data trains, and no bar is drawn without a terminal") {
   struct Sets : torch::data::datasets::Dataset<Sets> {
     torch::data::Example<> get(std::size_t i) override {

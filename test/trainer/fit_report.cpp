@@ -119,7 +119,8 @@ TEST_CASE("fit: a report, a log and the mechanism say what was undone") {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
-  CHECK(line == "step,loss,lr,microbatches,undone,skipped,seconds");
+  CHECK(line ==
+        "step,loss,lr,microbatches,undone,count,items_per_second,skipped,seconds,epoch,batch");
   std::filesystem::remove(path);
   auto text = [](const Report& report) {
     std::ostringstream out;

@@ -1,6 +1,8 @@
-// Tests the heap under Observe<Memory>. A field that is off allocates nothing. If an allocation of
-// one that is on fails, the step was made or undone, and nothing listens any more.
+// Tests the heap under policies on observe. What is off, or only reads clocks, allocates nothing.
+// If an allocation of one that is on fails, the step was made or undone, and nothing listens any
+// more.
 #include <ikebana.hpp>
+#include <ikebana/observe.hpp>
 
 #include "failing.hpp"
 #include "text_net.hpp"
@@ -37,11 +39,22 @@ TEST_CASE("observed allocations: Observe<Memory> adds none to a step while its f
   });
 }
 
-TEST_CASE("observed allocations: whichever fails, a step was made or undone, and none listens") {
+TEST_CASE("observed allocations: phases and throughput add none to a step") {
   on_own_thread([] {
-    const Observe<Memory> policy{.by_unit = true, .free_below = 1};
-    auto unharmed = fresh(policy), trainer = fresh(policy);
-    for (auto* one : {&unharmed, &trainer}) one->step(batch);
+    const int plain = allocations();
+    CHECK(allocations(Observe<Phases>{}) == plain);
+    CHECK(allocations(Observe<Throughput>{.bound = 1e9}) == plain);
+    CHECK(allocations(Observe<FirstNonFinite>{}) == plain);
+  });
+}
+
+/// Fails each allocation of a step in turn, after `steps` steps that no allocation fails.
+template <class... Policies>
+void fail_each_of_step(int steps, const Policies&... policies) {
+  on_own_thread([&] {
+    auto unharmed = fresh(policies...), trainer = fresh(policies...);
+    for (auto* one : {&unharmed, &trainer})
+      for (int i = 0; i < steps; ++i) one->step(batch);
     const StateDict before = trainer.state();
     unharmed.restore(before);
     unharmed.step(batch);
@@ -58,6 +71,8 @@ TEST_CASE("observed allocations: whichever fails, a step was made or undone, and
           CHECK((error == nullptr) == is_made);
           CHECK(same_state(trainer.state(), is_made ? after : before));
           CHECK(bridge::place_source == nullptr);
+          CHECK(ikebana::detail::inner_phase_listener == nullptr);
+          CHECK(bridge::OpenOperatorScopeV1<bridge::AllOperators>::innermost() == nullptr);
           int listeners = 0;
           bridge::CountingAllocatorV2::install().tell([&](auto&) { ++listeners; });
           CHECK(listeners == 0);
@@ -66,6 +81,14 @@ TEST_CASE("observed allocations: whichever fails, a step was made or undone, and
         });
     CHECK(undone > 100);
   });
+}
+
+TEST_CASE("observed allocations: whichever fails, a step was made or undone, and none listens") {
+  fail_each_of_step(1, Observe<Memory>{.by_unit = true, .free_below = 1});
+  const Observe<Throughput> throughput{.bound = 1e9};
+  for (const int steps : {0, 2})  // the first step counts operators
+    fail_each_of_step(steps, Observe<Phases>{.warmup = 0}, throughput,
+                      Observe<EachUnit>{.warmup = 1}, Observe<FirstNonFinite>{});
 }
 
 }  // namespace test::observed_allocations

@@ -184,6 +184,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   }
 
   // detail::SavedTrainer calls the methods below.
+  std::string objective_without_outputs() { return methods().saved().objective_without_outputs(); }
   StateDict tensors(const StateParts& parts) { return methods().saved().tensors(parts); }
   RankState rank_state(const StateParts& parts) { return methods().saved().rank_state(parts); }
   StateRows rows_to_load(StateDict names) {

@@ -13,9 +13,7 @@ class CudaGraph final : public DeviceGraph {
  public:
   /// Other threads may allocate and wait meanwhile, as workers of a loader do. LibTorch registers
   /// the default generator.
-  void begin(c10::MempoolId_t pool) override {
-    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-  }
+  void begin(PoolId pool) override { graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal); }
   void end() override {
     try {
       graph_.capture_end();
@@ -36,7 +34,7 @@ class CudaGraphMaker final : public GraphMaker {
   std::unique_ptr<DeviceGraph> make_graph(c10::Device) override {
     return std::make_unique<CudaGraph>();
   }
-  c10::MempoolId_t new_pool() override { return at::cuda::graph_pool_handle(); }
+  PoolId new_pool() override { return at::cuda::graph_pool_handle(); }
 };
 
 namespace detail {

@@ -8,6 +8,10 @@
 
 namespace ikebana::bridge {
 
+/// Identifies a pool of an accelerator's memory: c10::MempoolId_t, which LibTorch 2.8 does not
+/// have.
+using PoolId = std::pair<unsigned long long, unsigned long long>;
+
 /// Holds the kernels, copies and memsets that were launched on a stream of an accelerator while it
 /// was captured, with the addresses that they had, and nothing that the host did meanwhile.
 class DeviceGraph {
@@ -16,7 +20,7 @@ class DeviceGraph {
   /// Captures from now on what is launched on the current stream, also by other threads, and
   /// computes nothing. Memory that is allocated for this stream meanwhile comes from a pool, whose
   /// other graphs use it as well. Throws c10::Error.
-  virtual void begin(c10::MempoolId_t pool) = 0;
+  virtual void begin(PoolId pool) = 0;
   /// Ends that. Throws c10::Error if something could not be captured; the graph is then empty.
   virtual void end() = 0;
   /// Launches all of it on the current stream. Random operators draw the next numbers of the
@@ -30,7 +34,7 @@ class GraphMaker {
   virtual ~GraphMaker() = default;
   virtual std::unique_ptr<DeviceGraph> make_graph(c10::Device device) = 0;
   /// Returns a pool of its own for the memory of graphs. It exists as long as they do.
-  virtual c10::MempoolId_t new_pool() = 0;
+  virtual PoolId new_pool() = 0;
 };
 
 /// Registers the maker of graphs for a type of device. It must exist until the process ends.
@@ -41,7 +45,7 @@ GraphMaker* graphs_of(c10::DeviceType type);
 /// RAII: a graph is captured, on a stream that is the current one meanwhile.
 class GraphCapture {
  public:
-  GraphCapture(DeviceGraph& graph, const c10::Stream& stream, c10::MempoolId_t pool);
+  GraphCapture(DeviceGraph& graph, const c10::Stream& stream, PoolId pool);
   /// Without `end` before, the capture is given up, and nothing is thrown.
   ~GraphCapture();
   GraphCapture(const GraphCapture&) = delete;

@@ -20,5 +20,7 @@ inline void set_result_of(at::Tensor t, const NodePointer& node) {
 /// Returns the number of the next node that this thread makes. Nodes with higher numbers run first
 /// in backward, so that a forward's nodes run in the opposite order.
 inline std::uint64_t next_node_number() { return at::sequence_number::peek(); }
+/// Takes that number for a node that is made later.
+inline std::uint64_t take_node_number() { return at::sequence_number::get_and_increment(); }
 
 }  // namespace ikebana::bridge

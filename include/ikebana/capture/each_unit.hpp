@@ -25,13 +25,12 @@ using IsOpaque = std::bool_constant<std::is_pointer_v<T> ||
 /// Records the operators of each unit's forward and backward, and calls them again in the calls
 /// that follow: without autograd, without making tensors, and in memory that was planned. What is
 /// outside of units may be anything: it may read numbers on the host, and run other units, or as
-/// many of them, as it decides in each step; ranks exchange there. Changes no bit, except under
-/// autocast where one unit uses a weight both by its cast and as it is (docs/capture.md). On a CPU
-/// alone.
+/// many of them, as it decides in each step; ranks exchange there. Changes no bit. On a CPU alone.
 ///
 /// The first two calls of a unit run as usual. The next two with arguments of one form are recorded
-/// and compared, and from then on such calls are replayed. They are recorded again when the unit,
-/// its modes or values of policies change. What cannot be recorded is refused (docs/capture.md).
+/// and compared, under autocast the next three, and from then on such calls are replayed. They are
+/// recorded again when the unit, its modes or values of policies change. What cannot be recorded is
+/// refused (docs/capture.md).
 ///
 /// Cost: a recorded call takes up to three times as long as a usual one; a tape takes a few
 /// kilobytes for each operator. While units are replayed, the memory that they compute in and that
@@ -175,6 +174,7 @@ struct Mechanism<Capture<EachUnit>> : CaptureHooks {
       detail::put_tensors(result, tape->replay(std::move(arguments)));
     } catch (const c10::Error&) {
       next.core->failure.unit.note(unit.name, args...);
+      tape->tape()->note_failed(next.core->failure.unit);
       throw;
     }
     return result;

@@ -23,7 +23,7 @@ class GraphMemory {
   c10::Device device() const { return device_; }
   bridge::GraphMaker& maker() const { return *maker_; }
   const c10::Stream& stream() const { return stream_; }
-  c10::MempoolId_t pool() const { return pool_; }
+  bridge::PoolId pool() const { return pool_; }
   /// Moves the gradients of all master weights to memory that stays, the same for all graphs. It is
   /// never replaced, since graphs write there.
   void hold_gradients(const Masters& masters);
@@ -33,7 +33,7 @@ class GraphMemory {
   c10::Device device_;
   bridge::GraphMaker* maker_;
   c10::Stream stream_;
-  c10::MempoolId_t pool_;
+  bridge::PoolId pool_;
   Tensors gradients_;  // by master weight, in whose dtype and layout autograd makes them
 };
 

@@ -90,6 +90,11 @@ class MicrobatchTape {
   /// Replays the backward, and sets the gradients of the master weights.
   void replay_backward(const Roots& roots, const Masters& masters);
 
+  /// Notes the operator whose replay has thrown, within a handler. A graph has none.
+  void note_failed(FailedUnit& failed) const {
+    if (tape_) tape_->note_failed(failed);
+  }
+
   std::uint64_t last_use = 0;
 
  private:

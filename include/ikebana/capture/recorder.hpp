@@ -3,6 +3,7 @@
 // read, and finds what a replay would not repeat.
 #include <ikebana/bridge/allocation_plan.hpp>
 #include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/bridge/nodes.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/capture/recording.hpp>
 #include <ikebana/detail/recording.hpp>
@@ -66,6 +67,12 @@ class Recorder : public bridge::OperatorMode,
   bool knows(const at::Tensor& t) const {
     return t.has_storage() && index_.count(t.storage().unsafeGetStorageImpl()) != 0;
   }
+  /// Returns the number of the next node of autograd when an operator first read the memory of a
+  /// tensor; 0 if none did.
+  std::uint64_t first_read(const at::Tensor& t) const {
+    const auto found = index_.find(t.storage().unsafeGetStorageImpl());
+    return found == index_.end() ? 0 : known_[found->second].first_read;
+  }
   /// Returns why a replay would not be what the step is, one line each; empty if it would be.
   const std::string& problems() const { return problems_; }
   void add_problem(const std::string& sentence);
@@ -87,7 +94,7 @@ class Recorder : public bridge::OperatorMode,
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // no other storage gets its address
     std::uint64_t hash = 0;                             // the content, when it was last written
     bool has_hash = false, is_used = false;
-    std::uint64_t identity = 0;
+    std::uint64_t identity = 0, first_read = 0;
     std::int64_t begin = 0;  // the byte from which offsets count
     std::vector<std::pair<std::size_t, std::size_t>> overwritten = {};  // bytes of unknown memory
 

@@ -4,6 +4,7 @@
 #include <ikebana/bridge/allocation_plan.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/capture/arena.hpp>
+#include <ikebana/run/failed_unit.hpp>
 #include <map>
 
 namespace ikebana::detail {
@@ -62,6 +63,9 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   /// Returns the address of its first element.
   const void* data_of(const RecordedTensor& t) const;
 
+  /// Notes the operator whose replay has thrown, within a handler.
+  void note_failed(FailedUnit& failed) const;
+
   std::size_t size() const { return calls_.size(); }
   /// Allocations of replays that the plan did not serve, and results that had to be copied to their
   /// places.
@@ -113,7 +117,7 @@ class OperatorTape : public bridge::AllocationPlanV1 {
   RandomStates random_states_;
   torch::jit::Stack stack_;
   const void *arena_ = nullptr, *saved_ = nullptr;
-  const Call* present_ = nullptr;  // the operator whose allocations are served
+  const Call* present_ = nullptr;  // the operator that is called
   std::uint32_t events_ = 0;       // its allocations and releases so far
   bool is_as_recorded_ = true;     // they came in the order in which they were recorded
   std::int64_t unplanned_ = 0, copies_ = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // Records one call of a unit: the operators of its forward, and of its part of a backward, which
 // the unit's own graph computes apart from the rest.
+#include <ikebana/bridge/nodes.hpp>
 #include <ikebana/capture/guards.hpp>
 #include <ikebana/capture/recorder.hpp>
 #include <memory>
@@ -37,6 +38,9 @@ struct UnitRecording {
   /// target that the unit uses several times has a gradient for each use: autograd adds them up in
   /// the order in which it would without Capture.
   std::vector<std::size_t> targets = {};
+  /// For each of these, whether forward used the parameter before its first cast: autograd adds
+  /// such a gradient after that of the cast.
+  std::vector<bool> before_cast = {};
   BatchForm result_form = {}, seed_form = {};
 };
 /// Returns what differs between two recordings of one form, as a sentence; empty if nothing does.
@@ -48,14 +52,38 @@ struct UnitBackwardCall {
   virtual ~UnitBackwardCall() = default;
   virtual Tensors backward(Tensors seeds, bool is_last) = 0;
 };
-/// Makes the node of one call: results become its results, and its edges lead to `outside`. A
-/// result that stands in the list twice is one tensor.
-void connect(const std::string& unit, std::shared_ptr<UnitBackwardCall> call,
-             std::vector<torch::autograd::Edge> outside, const Tensors& results);
+/// Where the gradients of one call go. Autograd runs the node of the call before the casts of its
+/// weights, which were made before it, and adds up gradients as they come. The gradients that a
+/// weight would get after the gradient of its cast therefore pass through another node, which runs
+/// after the casts.
+class UnitEdges {
+ public:
+  /// Must be made before the casts are.
+  UnitEdges() : number_(bridge::take_node_number()) {}
+
+  /// Adds the edge that leads to `target`.
+  void add(torch::autograd::Edge edge, const at::Tensor& target, bool is_before_cast);
+  std::vector<torch::autograd::Edge> all = {};
+
+ private:
+  std::uint64_t number_;
+  bridge::NodePointer later_ = {};
+};
+/// Makes the node of one call: results become its results, and its edges lead `outside`. A result
+/// that stands in the list twice is one tensor.
+void connect(const std::string& unit, std::shared_ptr<UnitBackwardCall> call, UnitEdges outside,
+             const Tensors& results);
 /// Returns true if a tensor has a gradient that goes on to what made it.
 inline bool has_gradient(const at::Tensor& t) { return t.defined() && t.requires_grad(); }
 /// Returns the index of the first of some tensors that is the `i`-th.
 std::size_t first_same(const Tensors& all, std::size_t i);
+
+/// The tensors to which gradients of a call may go.
+struct UnitTargets {
+  Tensors tensors;
+  /// For each of them the number of the node before which it was not cast; 0 if it is never cast.
+  std::vector<std::uint64_t> first_cast;
+};
 
 /// A call of a unit while it is recorded.
 class RecordedUnit {
@@ -75,9 +103,9 @@ class RecordedUnit {
   Tensors forward(c10::function_ref<Tensors(Recorder&)> compute);
   /// Returns true if the forward does more than making views.
   bool computes() const;
-  /// Takes the results, and cuts their graph from what was there before. Returns the edges that led
-  /// there; adds a problem for results and gradients that a replay could not pass on.
-  std::vector<torch::autograd::Edge> end_forward(const Tensors& results, Tensors targets);
+  /// Takes the results, and cuts their graph from what was there before. Adds the edges that led
+  /// there to `outside`, and a problem for results and gradients that a replay could not pass on.
+  void end_forward(const Tensors& results, const UnitTargets& targets, UnitEdges& outside);
   bool has_backward() const { return !roots_.empty(); }
   /// Records the backward, and returns the gradients of the targets.
   Tensors backward(const Tensors& seeds);
@@ -86,7 +114,7 @@ class RecordedUnit {
 
  private:
   void take_results(const Tensors& results);
-  std::vector<torch::autograd::Edge> cut(const Tensors& targets);
+  void cut(const UnitTargets& targets, UnitEdges& outside);
   void add_seed(const at::Tensor& seed);
   bool is_with_seeds(const RecordedTensor& t) const;
 

@@ -85,12 +85,14 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   class RecordedCall;
   struct ReplayedCall;
 
-  std::vector<std::size_t> weights_that_are_cast() const;
+  template <class F>
+  void each_other_cast(const F& f) const;
+  bool note_casts(const Recorder& recorder);
   Tensors with_casts(Tensors arguments) const;
-  bool has_same_casts(const Tensors& arguments) const;
   void add_arguments(RecordedUnit& call, const Tensors& arguments, std::size_t own) const;
+  UnitTargets targets_of(const RecordedUnit& call, const Tensors& arguments) const;
   Tensors connected(const std::shared_ptr<RecordedCall>& call, const Tensors& results,
-                    std::vector<torch::autograd::Edge> outside);
+                    UnitEdges outside);
   void end_recording(UnitRecording recording, bool throws);
   void drop_unused_casts();
   void plan_passed();
@@ -103,7 +105,7 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   /// Gives the tape new memory for tensors that outlive the replay.
   std::vector<c10::Storage> allocate(const std::vector<std::uint32_t>& memory);
   void connect_replayed(const std::shared_ptr<ReplayedCall>& call, const Tensors& arguments,
-                        const Tensors& results);
+                        const Tensors& results, UnitEdges outside);
   Tensors replay_backward(ReplayedCall& call, const Tensors& seeds, bool is_last);
   [[noreturn]] void refuse_changed() const;
   void refuse_values(bool throws);
@@ -120,7 +122,8 @@ class UnitTape : public std::enable_shared_from_this<UnitTape> {
   std::weak_ptr<RecordedCall> open_;
   std::optional<UnitRecording> first_;
   std::optional<BatchForm> values_;  // the results that are no tensors
-  std::vector<std::size_t> casts_;   // the parameters whose casts follow the arguments
+  /// The parameters whose casts follow the arguments: each cast that recorded calls have read.
+  std::vector<std::size_t> casts_;
 
   UnitRecording recorded_;  // its operators are the tape's
   std::unique_ptr<OperatorTape> tape_;

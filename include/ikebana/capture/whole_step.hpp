@@ -79,7 +79,7 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
     if (present_ != nullptr && present_->is_ready()) {
       tapes_.open(*present_);
       ++replays_;
-      return present_->replay_forward(microbatch, masters);
+      return replayed(core, [&] { return present_->replay_forward(microbatch, masters); });
     }
     if (present_ != nullptr && !present_->refusal().empty()) refuse_again();
     tapes_.release_memory();
@@ -103,7 +103,8 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       if (!is_off_ && core.step.dry == nullptr && !core.step.is_first()) check_modules();
       return;
     }
-    if (present_->is_ready()) return present_->replay_backward(core.step.roots, masters);
+    if (present_->is_ready())
+      return replayed(core, [&] { present_->replay_backward(core.step.roots, masters); });
     recording([&] { present_->record_backward(core.step.roots, masters, next); });
     forget_nodes(core);
     check_recording();
@@ -185,6 +186,16 @@ struct Mechanism<Capture<WholeStep>> : CaptureHooks {
       throw;
     } catch (const c10::Error&) {
       check_recording();
+      throw;
+    }
+  }
+  /// Calls `f`, which replays. An error of an operator says where in the model it was recorded.
+  template <class Core, class F>
+  auto replayed(Core& core, F&& f) {
+    try {
+      return f();
+    } catch (const c10::Error&) {
+      present_->note_failed(core.failure.unit);
       throw;
     }
   }

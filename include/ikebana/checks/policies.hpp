@@ -185,6 +185,15 @@ template <class O>
 struct in_replay<Capture<WholeStep>, InBackward<O>>
     : is<UpdatesInReplay<Capture<WholeStep>, InBackward<O>>> {};
 
+template <>
+struct in_replay<Capture<WholeStep>, Observe<EachUnit>>
+    : is<UnitsInReplay<Capture<WholeStep>, Observe<EachUnit>>> {};
+
+template <class What>
+  requires(!std::is_same_v<What, Off>)
+struct in_replay<Capture<What>, Observe<FirstNonFinite>>
+    : is<OperatorsInReplay<Capture<What>, Observe<FirstNonFinite>>> {};
+
 /// True for `Without` of any axis.
 template <class Policy>
 inline constexpr bool is_without = false;
@@ -213,6 +222,12 @@ struct conflict<Policy, Later...>
     : first<typename first<typename decltype(check_pair<Policy, Later>())::type...>::type,
             typename conflict<Later...>::type> {};
 
+/// True for a policy by which several ranks train.
+template <class Policy>
+inline constexpr bool is_of_several_ranks =
+    std::is_same_v<axis_of_t<Policy>, axis::shard> && !std::is_same_v<Policy, Shard<Off>> &&
+    !is_without<Policy>;
+
 template <class Model, class... Policies>
 consteval auto check_policies() {
   using Policy = typename first<typename decltype(check_policy<Model, Policies>())::type...>::type;
@@ -220,8 +235,13 @@ consteval auto check_policies() {
   else if constexpr (!passed<Policy>) return is<Policy>{};
   else {
     using Choice = typename first<typename choice<Policies>::type...>::type;
+    using Conflict = typename conflict<Policies...>::type;
+    constexpr bool times_ranks = (std::is_same_v<Policies, Observe<RankTimes>> || ...);
+    constexpr bool has_ranks = (is_of_several_ranks<Policies> || ...);
     if constexpr (!passed<Choice>) return is<Choice>{};
-    else return is<typename conflict<Policies...>::type>{};
+    else if constexpr (!passed<Conflict>) return is<Conflict>{};
+    else if constexpr (times_ranks && !has_ranks) return is<OneRankTimed<Observe<RankTimes>>>{};
+    else return is<Nothing>{};
   }
 }
 

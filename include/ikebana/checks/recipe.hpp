@@ -99,6 +99,11 @@ consteval auto mechanism() {
   else if constexpr (!refuse::complete<M> && refuse::listed<Policy> &&
                      std::is_same_v<axis_of_t<Policy>, axis::capture>)
     return refuse::is<refuse::CaptureNotIncluded<Policy>>{};
+  else if constexpr (!refuse::complete<M> && std::is_same_v<Policy, Observe<Profile>>)
+    return refuse::is<refuse::ProfileNotIncluded<Policy>>{};
+  else if constexpr (!refuse::complete<M> && refuse::listed<Policy> &&
+                     std::is_same_v<axis_of_t<Policy>, axis::observe>)
+    return refuse::is<refuse::ObserveNotIncluded<Policy>>{};
   else if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
   else if constexpr (!well_made<Policy>)
     return refuse::is<refuse::BadMechanism<Policy, HooksOf<axis_of_t<Policy>>>>{};
@@ -132,16 +137,20 @@ consteval bool has_hooks_in_replay() {
            has_hook<hook::after_unit_backward, M> || has_hook<hook::gather, M> ||
            has_hook<hook::around_forward, M>;
 }
-/// Stage 6: checks that what `Capture<...>` replays has no hooks of a user's own.
+/// The refusal of a policy that works within what is replayed.
+template <class Captured, class Policy>
+using refusal_in_replay = std::conditional_t<
+    std::is_same_v<Policy, Observe<Profile>>, refuse::ProfileOfReplay<Captured, Policy>,
+    std::conditional_t<has_hooks_in_replay<Captured, Policy>(),
+                       refuse::OwnHooksInReplay<Captured, Policy>, refuse::Nothing>>;
+/// Stage 6: checks that what `Capture<...>` replays has no hooks of a user's own, and is not
+/// profiled.
 template <class Policy, class... Policies>
 consteval auto replayed() {
   if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::capture> || own_policy<Policy> ||
                 std::is_same_v<Policy, Capture<Off>>)
     return refuse::is<refuse::Nothing>{};
-  else
-    return refuse::first<
-        std::conditional_t<has_hooks_in_replay<Policy, Policies>(),
-                           refuse::OwnHooksInReplay<Policy, Policies>, refuse::Nothing>...>{};
+  else return refuse::first<refusal_in_replay<Policy, Policies>...>{};
 }
 
 template <class Model, class... Policies>

@@ -39,6 +39,7 @@ class BatchFetcher {
       : order_(samples, options), collate_(std::move(collate)), seed_(options.seed) {}
 
   const SampleOrder& order() const { return order_; }
+  const Collate& collate_function() const { return collate_; }
 
   /// Makes the batch at a position from `dataset`, the loader's own or a worker's copy. Several
   /// threads may call it at once if they may read their datasets at once. Throws soon after

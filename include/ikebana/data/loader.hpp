@@ -2,6 +2,7 @@
 // Defines the DataLoader. It derives everything from (seed, epoch, index), so seeking costs
 // nothing.
 #include <ikebana/data/loader_core.hpp>
+#include <ikebana/detail/batch_wait.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <iterator>
 
@@ -52,6 +53,18 @@ class DataLoader {
   /// Returns the dataset, or the dataset to which the pointer points.
   const auto& dataset() const { return std::as_const(core_->dataset()); }
 
+  /// Returns another loader of the same dataset with other options, such as more workers. It refers
+  /// to this loader's dataset, so this loader must outlive it, and has a copy of its collate
+  /// function. It begins with the first batch of the first epoch. Only for a dataset whose `get` is
+  /// const, since threads of both loaders may read it. Throws BadValue for options out of range.
+  auto with_options(const DataLoaderOptions& options) const
+    requires detail::shared_by_workers<detail::dataset_of_t<Dataset>> &&
+             std::is_copy_constructible_v<Collate>
+  {
+    using Shared = std::remove_reference_t<decltype(core_->dataset())>*;
+    return DataLoader<Shared, Collate>(&core_->dataset(), options, core_->collate());
+  }
+
   /// Returns the epoch of the next batch, from 0.
   std::int64_t epoch() const { return position().epoch; }
   /// The position counts batches that were delivered to a loop, not prefetched ones. In the body of
@@ -75,6 +88,7 @@ class DataLoader {
     explicit Iterator(LoaderCore& core) : core_(&core), loop_(core.begin_loop()) { ++*this; }
     Batch& operator*() const { return *batch_; }
     Iterator& operator++() {
+      const detail::BatchWait wait;
       batch_.reset();  // frees its memory before the next batch is made
       batch_ = core_->next(loop_);
       return *this;

@@ -92,6 +92,7 @@ class LoaderCore {
   const DataLoaderOptions& options() const { return options_; }
   const SampleOrder& order() const { return fetcher_.order(); }
   Dataset& dataset() { return dataset_of(given_); }
+  const Collate& collate() const { return fetcher_.collate_function(); }
 
   BatchPosition position() const { return at_; }
   void seek(BatchPosition at) {

@@ -13,6 +13,9 @@ namespace detail {
 
 /// Throws BadValue if two metrics have the same name, because their values are found by name.
 void check_metric_names(const std::vector<std::string>& names);
+/// Throws BadValue if two numbers have the same name, such as `f1.0` of a metric `f1` and another
+/// one that is called so.
+void check_value_names(const MetricValues& values);
 
 /// The results of an evaluation so far: sums of its losses, and its metrics.
 class EvaluatedSoFar {

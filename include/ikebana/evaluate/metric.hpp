@@ -6,11 +6,16 @@
 #include <ikebana/ranks/rank_group.hpp>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace ikebana {
 
+class Archive;
 template <class Batch>
 class Metric;
+
+/// Several numbers of a metric, each with its name. Returned by a metric's `values()`.
+using MetricValues = std::vector<std::pair<std::string, double>>;
 
 namespace detail {
 
@@ -36,6 +41,11 @@ M own_copy(const M& metric) {
   return copy;
 }
 
+template <class M>
+concept HasValue = requires(M& m) { static_cast<double>(m.value()); };
+template <class M>
+concept HasValues = requires(M& m, MetricValues& values) { values = m.values(); };
+
 /// Returns the reason why a type is not a metric for batches of type `Batch`.
 template <class M, class Batch>
 consteval auto check_metric() {
@@ -45,7 +55,7 @@ consteval auto check_metric() {
                        m.update(batch, outputs);
                      })
     return refuse::is<refuse::MetricTakesOtherArguments<M, Batch>>{};
-  else if constexpr (!requires(M& m) { static_cast<double>(m.value()); })
+  else if constexpr (!HasValue<M> && (!HasValues<M> || requires(M& m) { m.value(); }))
     return refuse::is<refuse::MetricWithoutValue<M>>{};
   else return refuse::is<refuse::Nothing>{};
 }
@@ -69,7 +79,10 @@ class MetricMethods {
   virtual void update(const void* batch, const at::Tensor& outputs) = 0;
   virtual bool can_reduce() const = 0;
   virtual void reduce(RankGroup& ranks) = 0;
-  virtual double value() = 0;
+  virtual bool can_save() const = 0;
+  virtual void state(Archive& archive) = 0;
+  /// Returns `value()`, with an empty name, if the metric has it, and then its `values()`.
+  virtual MetricValues values() = 0;
   virtual ErasedMetric initial() const = 0;
 };
 
@@ -85,8 +98,12 @@ class ErasedMetric {
   const std::string& name() const { return name_; }
   /// Adds a batch, which has the type that the metric takes.
   void update(const void* batch, const at::Tensor& outputs) const;
-  double value() const;
+  /// Returns the number that has the metric's name, and then `<metric>.<name>` of all others.
+  MetricValues values() const;
+  bool can_reduce() const;
   void reduce(RankGroup& ranks) const;
+  bool can_save() const;
+  void state(Archive& archive) const;
   ErasedMetric initial() const;
 
  private:
@@ -97,6 +114,38 @@ class ErasedMetric {
 /// Calls its argument with each metric of a list.
 using EachMetric = c10::function_ref<void(c10::function_ref<void(const ErasedMetric&)>)>;
 std::vector<std::string> names_of(EachMetric each);
+std::vector<ErasedMetric> list_of(EachMetric each);
+/// Returns the number that has the metric's name. Throws Error if it has none.
+double only_value(const ErasedMetric& metric);
+/// Saves, checks or loads a sum that the first batch makes, with the dtype and dimensions of
+/// `like` and of any size. Where the saved sum has Double and `like` Float, it stays Double.
+void archive_sum(Archive& archive, const std::string& name, at::Tensor& sum,
+                 const at::Tensor& like);
+/// An option of a metric on which its numbers depend, as a saved state has it.
+struct MetricOption {
+  const char* name;
+  double value;                         ///< NaN: not given
+  std::vector<const char*> names = {};  ///< the names of the values 0, 1, ..., if they have some
+};
+/// Returns an option that need not be given.
+MetricOption option_of(const char* name, const std::optional<std::int64_t>& value);
+/// Saves options of a metric, or compares them with the saved ones, because the sums of a metric
+/// with other options cannot be gone on with.
+void archive_options(Archive& archive, const std::vector<MetricOption>& options);
+/// Returns the dimension of the outputs that holds the classes, which is `dim`, or dimension 1 or
+/// the last one, whichever fits the targets. Throws BadBatch, in the name of `metric`, if it does
+/// not fit, or is not known; `holder` is the struct that has the field `dim`.
+std::int64_t class_dim(const std::string& metric, const std::string& holder,
+                       std::optional<std::int64_t> dim, const at::Tensor& outputs,
+                       const at::Tensor& target);
+/// Returns the targets of a batch for a metric. The compiler refuses a batch without a target, and
+/// a tuple with more than an input and a target.
+template <class Batch>
+decltype(auto) metric_target(const Batch& batch) {
+  if constexpr (holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
+  if constexpr (requires { joined(target_of(batch)); }) return joined(target_of(batch));
+  else return (void)sizeof(refuse::MetricNeedsTarget<Batch>), at::Tensor();
+}
 
 /// A metric that an evaluation updates, and the metric as it was given.
 template <class M, class Batch>
@@ -118,7 +167,19 @@ class MetricOf final : public MetricMethods {
   void reduce([[maybe_unused]] RankGroup& ranks) override {
     if constexpr (requires { current_.reduce(ranks); }) current_.reduce(ranks);
   }
-  double value() override { return static_cast<double>(current_.value()); }
+  bool can_save() const override {
+    return requires(M& m, Archive& archive) { m.state(archive); };
+  }
+  void state([[maybe_unused]] Archive& archive) override {
+    if constexpr (requires { current_.state(archive); }) current_.state(archive);
+  }
+  MetricValues values() override {
+    MetricValues all;
+    if constexpr (HasValue<M>) all.emplace_back("", static_cast<double>(current_.value()));
+    if constexpr (HasValues<M>)
+      for (auto& [name, value] : current_.values()) all.emplace_back(std::move(name), value);
+    return all;
+  }
   ErasedMetric initial() const override { return erased(given_); }
 
  private:
@@ -128,12 +189,15 @@ class MetricOf final : public MetricMethods {
 }  // namespace detail
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
-/// and optionally `reset()`. On several ranks it needs `reduce(RankGroup&)` as well, which is
-/// called before `value()` and adds up over ranks what `update` has summed. It is called also on a
-/// rank that had no batch, so a sum needs a value from the beginning. An evaluation works on a
-/// copy, so that each evaluation begins from the metric as it was given. The tensors among the
-/// fields of a plain struct are copied, too. A class whose copies share what `update` writes to
-/// needs `reset()`, which each evaluation calls.
+/// and optionally `reset()`. A metric of several numbers has `values()`, which returns
+/// MetricValues, besides `value()` or instead of it: an Evaluation has each as `<metric>.<name>`.
+/// On several ranks it needs `reduce(RankGroup&)` as well, which is called before `value()` and
+/// adds up over ranks what `update` has summed. It is called also on a rank that had no batch, so a
+/// sum needs a value from the beginning. To be saved between two batches it needs
+/// `state(Archive&)`, which lists what `update` has summed. An evaluation works on a copy, so that
+/// each evaluation begins from the metric as it was given. The tensors among the fields of a plain
+/// struct are copied, too. A class whose copies share what `update` writes to needs `reset()`,
+/// which each evaluation calls.
 template <class Batch>
 class Metric {
  public:
@@ -153,7 +217,13 @@ class Metric {
     erased_.update(std::addressof(batch), outputs);
   }
   /// Returns its value for all batches since `initial()`. Waits for the device if the metric does.
-  double value() const { return erased_.value(); }
+  /// Throws Error for a metric that has `values()` alone.
+  double value() const { return detail::only_value(erased_); }
+  /// Returns all its numbers with their names in an Evaluation: `recall`, `recall.0`, `recall.1`.
+  MetricValues values() const { return erased_.values(); }
+  /// Saves, checks or loads what it has summed, under its name. A metric that is loaded and goes on
+  /// has the same bits. Throws Error for a metric without `state`.
+  void state(Archive& archive) const { erased_.state(archive); }
   /// Makes the value that of all ranks. Throws Error for a metric without `reduce`.
   void reduce(RankGroup& ranks) const { erased_.reduce(ranks); }
   void reduce(const OneRankGroup&) const {}
@@ -204,13 +274,14 @@ struct Accuracy {
   /// BadBatch for shapes that do not fit.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    if constexpr (detail::holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
-    count(detail::joined(detail::target_of(batch)), outputs);
+    count(detail::metric_target(batch), outputs);
   }
   /// Adds up over ranks, on the host, because a rank without a batch knows no device.
   void reduce(RankGroup& ranks);
   /// Returns the fraction. Waits for the device. Throws Error without targets.
   double value() const;
+  /// Saves, checks or loads what was counted. Throws BadState for one of other options.
+  void state(Archive& archive);
 
   /// Returns the dimension of the outputs that holds the classes. Throws BadBatch if it does not
   /// fit the targets, or if it is not given and their shape does not determine it.
@@ -218,8 +289,6 @@ struct Accuracy {
 
  private:
   void count(const at::Tensor& target, const at::Tensor& outputs);
-  /// Returns whether the targets have the outputs' shape without dimension `d`.
-  static bool fits(const at::Tensor& outputs, const at::Tensor& target, std::int64_t d);
 };
 
 }  // namespace ikebana

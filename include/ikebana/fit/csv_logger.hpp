@@ -1,46 +1,68 @@
 #pragma once
 // Logs a training to a CSV file.
-#include <fstream>
-#include <ikebana/grammar/sentence.hpp>
-#include <ikebana/report.hpp>
+#include <ikebana/fit/line_log.hpp>
+#include <ikebana/fit/log_columns.hpp>
 
 namespace ikebana {
 
-/// Writes one line of comma-separated values per step or epoch:
-/// `fit(loader, {.on_step = CSVLogger("steps.csv")})`, or `log(report)` in your own loop. The first
-/// line names the columns; every row must have the same ones. Numbers read back bit for bit. An
-/// existing file is replaced. Each line is flushed. Copies of a logger write to the same file.
-/// Reading a report waits for the device. Throws Error if it cannot write.
+/// The rows that a log of one kind of row has.
+enum class LogRows {
+  steps,        ///< a row per logged step
+  validations,  ///< a row per validation by `validate_every`
+  epochs        ///< a row per epoch
+};
+
+/// Writes one line of comma-separated values per step, validation or epoch, with the columns of
+/// `columns_of`: `fit(loader, {.loggers = {CSVLogger("steps.csv")}})`, or `log(report)` in your own
+/// loop. The first line names the columns; every row must have the same ones. Numbers read back bit
+/// for bit. Each line is given to the system at once. A resumed `fit` goes on with the file: rows
+/// of steps that are made again are removed. A new training gives a file with rows the suffix
+/// `.former`, and begins another one. Copies of a logger write to the same file. Reading a report
+/// waits for the device. Throws Error for other columns, and FileFailed if it cannot write.
 class CSVLogger {
  public:
   /// A line: each column with its name.
-  using Row = std::vector<std::pair<std::string, double>>;
+  using Row = LogRow;
 
-  /// Opens the file, which is replaced. Throws Error if it cannot be written, and FileFailed if it
-  /// is not a regular file, such as a device.
-  explicit CSVLogger(std::string path);
+  /// Takes the path, and which of the rows `fit` writes to it. Throws FileFailed if it cannot be
+  /// written, or is not a regular file, such as a device. The file changes with the first row, or
+  /// in `begin`.
+  explicit CSVLogger(std::string path, LogRows rows = LogRows::steps);
 
-  /// Writes the columns step, loss, each named term, and lr; grad_norm and peak_bytes if a policy
-  /// reports them; under Accumulate<Fit<>> microbatches and undone; then skipped (0 or 1), and
-  /// seconds.
+  /// Begins a file; with `start.resumed` keeps the rows before `start`. Rows without the columns
+  /// `step` and `epoch` are all kept. `fit` calls it; call it in your own loop after
+  /// `trainer.load`. Throws BadFile for a file that is not a log, and FileFailed if another logger
+  /// writes to it.
+  void begin(const LogStart& start);
+  /// Writes a step, if the logger has rows of steps.
+  void log(const Report& report) const;
+  /// Writes a validation, if the logger has rows of validations.
+  void log(const Validation& validation) const;
+  /// Writes an epoch, if the logger has rows of epochs.
+  void log(const Epoch& epoch) const;
+
+  /// Writes a step, in a loop of your own or as `on_step`.
   void operator()(const Report& report) const;
-  /// Writes the columns epoch, steps, loss, and seconds; with validation also val_loss and
-  /// val_<metric>.
+  /// Writes a validation, in a loop of your own or as `on_validation`.
+  void operator()(const Validation& validation) const;
+  /// Writes an epoch, in a loop of your own or as `on_epoch`.
   void operator()(const Epoch& epoch) const;
   /// Writes any columns, which are pairs of name and value.
   void operator()(const Row& row) const;
 
  private:
   struct File {
-    std::string path, columns;
-    std::ofstream out;
+    explicit File(std::string path) : log(std::move(path)) {}
+    detail::LineLog log;
+    std::string columns;  // the first line
   };
 
-  void check_written() const;
+  /// Returns the lines of a file that come before `start`, and notes its columns.
+  std::string kept(const std::string& text, const LogStart& start) const;
   /// Returns the shortest text that reads back as the same value.
   static std::string text(double value);
-  static std::string quoted(const std::string& name);
 
+  LogRows rows_;
   std::shared_ptr<File> file_;
 };
 

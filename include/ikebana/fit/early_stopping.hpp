@@ -9,8 +9,9 @@ namespace ikebana {
 
 /// Ends `fit` after the epoch in which the validation's loss, or `metric`, has not improved by more
 /// than `min_delta` for `patience` epochs in a row. With `check_finite`, also after an epoch in
-/// which it is not finite; otherwise such a value is no improvement. A resumed training stops after
-/// the same epoch. It has the names and the rule of PyTorch Lightning's callback.
+/// which it is not finite; otherwise such a value is no improvement. With `validate_every` the rule
+/// counts validations instead of epochs, and ends `fit` after the step. A resumed training stops
+/// after the same epoch or step. It has the names and the rule of PyTorch Lightning's callback.
 struct EarlyStopping {
   /// Chooses whether the smallest or the largest value is the best.
   enum Mode {
@@ -64,7 +65,7 @@ class FitStopper {
  public:
   FitStopper() = default;
   explicit FitStopper(const std::optional<EarlyStopping>& values);
-  void end_epoch(const Epoch& epoch);
+  void add(const Evaluation& evaluation);
   bool stops() const { return stopper_ && stopper_->stops(); }
   void state(Archive& archive);
 

@@ -1,5 +1,6 @@
 #pragma once
 // `fit`, the loop around `step`: epochs, validation, callbacks, a progress bar, saved states.
+#include <ikebana/detail/batch_wait.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/fit/fit_calls.hpp>
 #include <ikebana/fit/options.hpp>
@@ -15,15 +16,23 @@ template <class Range>
 concept Indexed = !KeepsState<Range> && std::ranges::random_access_range<Range> &&
                   std::ranges::sized_range<Range>;
 
+/// Returns `next()`, for whose result the loop waits.
+template <class Next>
+decltype(auto) waited(const Next& next) {
+  const BatchWait wait;
+  return next();
+}
+
 /// Calls `f` for every remaining batch of an epoch, which begins with number `at`, until it returns
 /// false. Returns false in that case, else true.
 template <class Range, class F>
 bool each_remaining_batch(Range& loader, std::int64_t& at, const F& f) {
-  auto batch = std::begin(loader);
+  auto batch = waited([&] { return std::begin(loader); });
   if constexpr (Indexed<Range>) batch += at;
-  for (; batch != std::end(loader); ++batch) {
+  for (; batch != std::end(loader); waited([&] { ++batch; })) {
     ++at;
-    if (!f(*batch)) return false;
+    auto&& one = waited([&]() -> decltype(auto) { return *batch; });
+    if (!f(std::forward<decltype(one)>(one))) return false;
   }
   return true;
 }
@@ -90,7 +99,7 @@ template <class Trainer, class Range, class Batch>
 class FitCallsOf final : public SavedTrainerOf<Trainer, FitCalls> {
  public:
   FitCallsOf(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
-             c10::function_ref<void(Epoch&)> end_epoch)
+             c10::function_ref<void(const Epoch&)> end_epoch)
       : SavedTrainerOf<Trainer, FitCalls>(trainer),
         loader_(loader),
         options_(options),
@@ -130,7 +139,9 @@ class FitCallsOf final : public SavedTrainerOf<Trainer, FitCalls> {
     if constexpr (!runs_on_one_rank<Trainer>) may_join = trainer_.world_size() > 1;
     auto update = [&](const auto& batch, std::int64_t batches) {
       trainer_.set_position(BatchPosition{steps.epoch, steps.batch - batches});
-      return steps.end_step(trainer_.step(batch));
+      const Report report = trainer_.step(batch);
+      if (!steps.metrics.empty()) add_step(steps.metrics, batch, report.outputs);
+      return steps.end_step(report);
     };
     auto add_to_group = [&](auto&& batch) {
       if constexpr (!runs_on_one_rank<Trainer>)
@@ -147,17 +158,14 @@ class FitCallsOf final : public SavedTrainerOf<Trainer, FitCalls> {
     if constexpr (!runs_on_one_rank<Trainer>)
       if (may_join) shape_.join(trainer_, steps.end_step);
   }
-  void validate(Epoch& epoch) override {
-    if (options_.validate)
-      epoch.validation = trainer_.evaluate(options_.validate, options_.metrics);
-  }
-  void end_epoch(Epoch& epoch) override { end_epoch_(epoch); }
+  Evaluation validate() override { return trainer_.evaluate(options_.validate, options_.metrics); }
+  void end_epoch(const Epoch& epoch) override { end_epoch_(epoch); }
 
  private:
   using SavedTrainerOf<Trainer, FitCalls>::trainer_;
   Range& loader_;
   const FitOptions<Batch>& options_;
-  c10::function_ref<void(Epoch&)> end_epoch_;
+  c10::function_ref<void(const Epoch&)> end_epoch_;
   BatchShape<Batch> shape_;
 };
 
@@ -166,8 +174,9 @@ History run_fit(FitCalls& calls, const FitSettings& options);
 
 }  // namespace detail
 
-/// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
-/// device when it reads losses: at the end of an epoch, for a saved state and for the progress bar.
+/// Trains for `options.epochs` epochs, or until `options.max_steps`, and calls `end_epoch(epoch)`
+/// after each epoch. Waits for the device when it reads losses: at the end of an epoch, for a saved
+/// state, for the progress bar, and for each step that a logger gets.
 /// Throws BadValue for options that contradict each other. On several ranks all stop after the same
 /// step, at most one later than a rank wants to, and if one throws, all do. A rank whose loader
 /// gives fewer batches takes part in the remaining steps with batches of weight zero.

@@ -1,5 +1,6 @@
 #pragma once
 // Defines the methods of a trainer, a loader and options that `fit` calls, without their types.
+#include <ikebana/fit/train_metrics.hpp>
 #include <ikebana/ranks/step_opening.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/saved_trainer.hpp>
@@ -9,7 +10,8 @@ namespace ikebana::detail {
 /// The place of an epoch's steps, which are made as the loader's batches come.
 struct EpochSteps {
   const std::int64_t& epoch;
-  std::int64_t& batch;  ///< number of batches of the epoch that were begun
+  std::int64_t& batch;          ///< number of batches of the epoch that were begun
+  const TrainMetrics& metrics;  ///< get the batch and the outputs of each step, before `end_step`
   /// A function that is called after each step. It returns false if training stops.
   c10::function_ref<bool(const Report&)> end_step;
 };
@@ -37,9 +39,9 @@ class FitCalls : public SavedTrainer {
 
   /// Makes the steps of one epoch, or the rest of them in a resumed training.
   virtual void make_steps(const EpochSteps& steps) = 0;
-  /// Evaluates the model if there is a validation loader.
-  virtual void validate(Epoch& epoch) = 0;
-  virtual void end_epoch(Epoch& epoch) = 0;
+  /// Evaluates the model on the validation loader, which there is.
+  virtual Evaluation validate() = 0;
+  virtual void end_epoch(const Epoch& epoch) = 0;
 
  protected:
   ~FitCalls() = default;

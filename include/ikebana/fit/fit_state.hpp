@@ -2,6 +2,7 @@
 // Defines the progress of `fit`, which is saved beside its trainer's own state.
 #include <algorithm>
 #include <ikebana/fit/early_stopping.hpp>
+#include <ikebana/fit/train_metrics.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/archive.hpp>
 #include <limits>
@@ -24,7 +25,13 @@ struct FitState {
   std::int64_t batches = -1;  // per epoch, for a loader without a position of its own; else -1
   std::vector<std::string> metrics = {};
   FitStopper stopper = {};
+  TrainMetrics train_metrics = {};  // over the steps of the current epoch
 
+  /// Returns the steps of all epochs.
+  std::int64_t all_steps() const;
+  /// Sets the last step of each completed epoch, which a saved state does not have. `made` steps
+  /// were made before the next one.
+  void number_epochs(std::int64_t made);
   /// Adds the loss of a step. On a device the sum stays there, so that no step waits for it.
   void add(const Report& report);
   /// Reads the sum from the device. Throws NonFinite as Report::loss does.
@@ -33,16 +40,15 @@ struct FitState {
   void state(Archive& archive);
   /// Updates the current epoch's entry in the history, and returns it.
   Epoch& current_epoch();
-  void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0, sum_on_device_.reset(); }
+  void begin_next_epoch();
 
  private:
   /// Saves and loads the rule. A value that was the best by one rule is not compared by another. A
   /// run that chooses no best state keeps the rule.
   void archive_best_rule(Archive& archive);
-  /// Returns the number of epochs whose history the state has. Lists of the history must have that
-  /// length.
-  std::int64_t saved_epochs(const Archive& archive) const;
   void archive_history(Archive& archive);
+  /// Saves and loads the validations by steps. A state without any has no entry for them.
+  void archive_validations(Archive& archive);
   /// Saves and loads one number per completed epoch.
   template <class Get, class Set>
   void archive_column(Archive& archive, const std::string& name, Get get, Set set,
@@ -65,11 +71,18 @@ struct FitState {
           if (e.validation) field(*e.validation) = value;
         });
   }
-  static double& find_or_add_metric(Evaluation& evaluation, const std::string& name);
+  /// Returns the names of the numbers of validations or of train metrics, which begin with
+  /// `prefix`: in the history when saving, otherwise in the state. Numbers of metrics that this
+  /// `fit` does not have are not loaded.
+  std::vector<std::string> metric_names(
+      const Archive& archive, const std::string& prefix, const std::vector<std::string>& given,
+      c10::function_ref<const MetricValues*(const Epoch&)> values_of) const;
+  static double& find_or_add(MetricValues& values, const std::string& name);
+  static double find_or_not_given(const MetricValues& values, const std::string& name);
 
   at::Tensor sum_on_device_;  // loss_sum plus the losses since it was read
   bool must_be_finite_ = false;
-  std::int64_t saved_epochs_ = 0;
+  std::int64_t saved_epochs_ = 0;  // lists of the history must have that length
 };
 
 }  // namespace ikebana::detail

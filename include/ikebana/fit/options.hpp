@@ -5,7 +5,9 @@
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/range_of.hpp>
+#include <ikebana/fit/callbacks.hpp>
 #include <ikebana/fit/early_stopping.hpp>
+#include <ikebana/fit/logger.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/posix/posix_files.hpp>
@@ -154,8 +156,8 @@ struct StopWhen : std::function<bool()> {
 #endif
 };
 
-/// Chooses the best state, which is the state of the epoch with the smallest or the largest value
-/// in validation.
+/// Chooses the best state, which is the state of the epoch, or with `validate_every` of the
+/// validation, with the smallest or the largest value.
 struct KeepBest {
   /// Chooses whether the smallest or the largest value is the best.
   enum Mode {
@@ -169,19 +171,34 @@ struct KeepBest {
 /// Options of `Trainer::fit`.
 template <class Batch>
 struct FitOptions {
-  /// Passes over the loader; a resumed training makes the remaining ones.
-  std::int64_t epochs = 1;
-  std::int64_t batches_per_step = 1;                ///< batches per update; each is one microbatch
-  BatchSource<Batch> validate = {};                 ///< evaluated after every epoch
-  std::vector<Metric<Batch>> metrics = {};          ///< computed by each validation: `{Accuracy{}}`
-  std::function<void(const Report&)> on_step = {};  ///< is called after each step
-  std::function<void(const Epoch&)> on_epoch = {};  ///< is called after each epoch and its
-                                                    ///< validation
+  /// Passes over the loader; a resumed training makes the remaining ones. By default 1, and with
+  /// `max_steps` as many as these take.
+  std::optional<std::int64_t> epochs = {};
+  /// Steps at most, with those before a resume; the last epoch may end within the loader.
+  std::optional<std::int64_t> max_steps = {};
+  std::int64_t batches_per_step = 1;  ///< batches per update; each is one microbatch
+  BatchSource<Batch> validate = {};   ///< evaluated after every epoch, or by `validate_every`
+  /// Steps between validations, which replace the validations of epochs. 0: after each epoch.
+  std::int64_t validate_every = 0;
+  std::vector<Metric<Batch>> metrics = {};  ///< computed by each validation: `{Accuracy{}}`
+  /// Computed from the batches of each epoch and the outputs that its steps had, without another
+  /// forward: `{Accuracy{}}`. `Epoch::train_metrics` has their values. A step whose update was
+  /// skipped counts, one that was undone does not.
+  std::vector<Metric<Batch>> train_metrics = {};
+  Callbacks<Report> on_step = {};  ///< is called after each step: `f` or `{f, g}`
+  /// Is called after each validation of `validate_every`.
+  Callbacks<Validation> on_validation = {};
+  Callbacks<Epoch> on_epoch = {};  ///< is called after each epoch and its validation
+  /// Are given steps, validations by `validate_every` and epochs, before the functions above:
+  /// `{CSVLogger("steps.csv")}`. On several ranks only rank 0 calls them.
+  std::vector<Logger> loggers = {};
+  std::int64_t log_every = 1;  ///< loggers get every n-th step; other steps are in no row
   /// Is called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
-  /// Ends training after an epoch whose validation has not improved for some epochs.
+  /// Ends training after a validation that has not improved for some validations.
   std::optional<EarlyStopping> early_stopping = {};
-  /// A bar on stderr, if that is a terminal, and a line there if a training is resumed.
+  /// A bar on stderr, or every ten seconds a line if that is no terminal; and a line if a training
+  /// is resumed.
   bool progress = true;
 
   // The options below are for saved states. If a save fails, fit warns and tries again at the next
@@ -204,11 +221,18 @@ namespace detail {
 /// The options that do not depend on the type of the batches. Refers to the members of FitOptions
 /// that have the same names.
 struct FitSettings {
-  const std::int64_t &epochs, &batches_per_step;
+  const std::optional<std::int64_t>& epochs;
+  const std::optional<std::int64_t>& max_steps;
+  const std::int64_t& batches_per_step;
   const bool validate;  ///< whether there is a loader
+  const std::int64_t& validate_every;
   const std::vector<std::string> metrics;
-  const std::function<void(const Report&)>& on_step;
-  const std::function<void(const Epoch&)>& on_epoch;
+  const std::vector<ErasedMetric> train_metrics;
+  const Callbacks<Report>& on_step;
+  const Callbacks<Validation>& on_validation;
+  const Callbacks<Epoch>& on_epoch;
+  const std::vector<Logger>& loggers;
+  const std::int64_t& log_every;
   const StopWhen& stop;
   const std::optional<EarlyStopping>& early_stopping;
   const bool& progress;
@@ -220,15 +244,24 @@ struct FitSettings {
   Files* const& files;
 
   ~FitSettings();
+  /// Returns the number of epochs, which `max_steps` may end earlier.
+  std::int64_t max_epochs() const;
+  bool validates_by_steps() const { return validate_every > 0; }
 };
 template <class Batch>
 FitSettings settings_of(const FitOptions<Batch>& o) {
   return {o.epochs,
+          o.max_steps,
           o.batches_per_step,
           static_cast<bool>(o.validate),
+          o.validate_every,
           names_of(each_of(o.metrics)),
+          list_of(each_of(o.train_metrics)),
           o.on_step,
+          o.on_validation,
           o.on_epoch,
+          o.loggers,
+          o.log_every,
           o.stop,
           o.early_stopping,
           o.progress,

@@ -16,7 +16,8 @@ class StateKeeper {
 
   /// Opens the folder, and with `resume` restores its newest state.
   void begin();
-  void after_step();
+  /// Saves a state if one is due, or if `validation`, which may be null, is the best so far.
+  void after_step(const Evaluation* validation);
   /// Call it after the position has moved to the next epoch.
   void after_epoch(const Epoch& epoch);
   /// Saves a state if `fit` stops within an epoch.
@@ -28,6 +29,7 @@ class StateKeeper {
   bool resumes_within_epoch() { return calls_.keeps_state() || calls_.indexed_batches() >= 0; }
   bool saves() const { return !options_.save_to.empty(); }
   void check();
+  void begin_train_metrics();
   void refuse_other_states(bool is_empty) const;
   /// Begins on several ranks: the first rank opens the folder, and tells the others which states it
   /// has.
@@ -40,7 +42,7 @@ class StateKeeper {
   /// epochs that begin late, would otherwise surprise.
   void resume(RankState state, std::int64_t rank);
   StateParts parts();
-  bool is_best(const Epoch& epoch);
+  bool is_best(const Evaluation& evaluation);
   void save(bool is_best);
   void save_alone(std::int64_t step, bool is_best);
   void save_on_ranks(std::int64_t step, bool is_best);

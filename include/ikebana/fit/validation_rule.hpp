@@ -1,5 +1,5 @@
 #pragma once
-// Rules that compare the validations of epochs: by the loss or a metric, whose smallest or largest
+// Rules that compare validations: by the loss or a metric, whose smallest or largest
 // value is the best. `KeepBest` and `EarlyStopping` are such rules.
 #include <algorithm>
 #include <ikebana/error.hpp>
@@ -7,6 +7,13 @@
 
 namespace ikebana::detail {
 
+/// Returns whether a number of an Evaluation can be one of these metrics: it has the name of one,
+/// or of a part of one, as `recall.0`.
+inline bool is_of_metrics(const std::string& name, const std::vector<std::string>& metrics) {
+  return std::any_of(metrics.begin(), metrics.end(), [&](const std::string& metric) {
+    return name == metric || name.starts_with(metric + ".");
+  });
+}
 template <class Rule>
 bool smallest_is_best(const Rule& rule) {
   return rule.mode != Rule::max;
@@ -14,8 +21,8 @@ bool smallest_is_best(const Rule& rule) {
 /// Returns the value that a rule compares. Throws Error for a metric that the validation does not
 /// have.
 template <class Rule>
-double value_by(const Rule& rule, const Epoch& epoch) {
-  return rule.metric.empty() ? epoch.validation->loss : (*epoch.validation)[rule.metric];
+double value_by(const Rule& rule, const Evaluation& evaluation) {
+  return rule.metric.empty() ? evaluation.loss : evaluation[rule.metric];
 }
 /// Names a rule in a saved state, as `min.loss` or `max.accuracy`. Values of two rules are not
 /// compared.
@@ -38,8 +45,7 @@ void check_rule(const Options& options, const Rule& rule, const std::string& opt
   if (!rule.mode)
     throw BadValue(names + "and not which of its values is the best. Give it .mode = " + type +
                    "::max, or " + type + "::min.");
-  const auto& known = options.metrics;
-  if (std::find(known.begin(), known.end(), rule.metric) == known.end())
+  if (!is_of_metrics(rule.metric, options.metrics))
     throw BadValue(names + "which is not among metrics. Add it to metrics.");
 }
 

@@ -49,7 +49,8 @@ template <std::int64_t N> struct declared_axis<Checkpoint<Budget<N>>> : Checkpoi
 template <std::int64_t N> struct declared_axis<Checkpoint<ActivationBudget<N>>> : CheckpointOf {};
 template <class... U> struct declared_axis<Checkpoint<Only<U...>>> : CheckpointOf {};
 template <class W> struct declared_axis<Observe<W>>
-    : policy_template<axis::observe, Observe, Memory> {};
+    : policy_template<axis::observe, Observe, Memory, Phases, Throughput, EachUnit,
+                      FirstNonFinite, RankTimes, Profile> {};
 template <class... W> struct declared_axis<Offload<W...>>
     : policy_list<axis::offload, Offload<Off>, Offload<CPU>, Offload<CPU, OptimizerState>,
                   Offload<CPU, Activations>, Offload<CPU, Activations, OptimizerState>,

@@ -1,5 +1,5 @@
 #pragma once
-// Defines the refusals of what cannot be recorded and replayed.
+// Defines the refusals of what cannot be recorded and replayed, or be profiled.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {
@@ -54,6 +54,40 @@ struct OwnHooksInReplay {
                 "your own, such as around_unit and before_unit_backward. Declare `static constexpr "
                 "bool is_replayed = true;` in its mechanism if all that these hooks do is done by "
                 "operators on tensors, or leave out one of the two.");
+};
+template <class CapturePolicy, class ObservePolicy>
+struct UnitsInReplay {
+  static_assert(possible<quoted<ObservePolicy> + " measures unit by unit, and " +
+                         quoted<CapturePolicy> + " replays a step as one list of operators">,
+                "ikebana: a replay has no units. Write Capture<EachUnit>, or leave Capture out "
+                "while you measure; `trainer.tape()` has the time of each recorded operator.");
+};
+template <class CapturePolicy, class ObservePolicy>
+struct OperatorsInReplay {
+  static_assert(possible<quoted<ObservePolicy> + " looks at the results of operators, and " +
+                         quoted<CapturePolicy> + " replays them unseen">,
+                "ikebana: a replay calls recorded operators directly. Leave Capture out while you "
+                "look for a value that is not finite.");
+};
+template <class Policy>
+struct OneRankTimed {
+  static_assert(possible<quoted<Policy> + " compares several ranks, and this recipe has one">,
+                "ikebana: it measures how long ranks wait for each other. Add a policy on shard, "
+                "such as Shard<DDP>, or write Observe<Phases> for the time of one rank.");
+};
+template <class CapturePolicy, class ProfilePolicy>
+struct ProfileOfReplay {
+  static_assert(possible<quoted<ProfilePolicy> + " cannot see the operators that " +
+                         quoted<CapturePolicy> + " replays">,
+                "ikebana: a replay calls the recorded kernels without LibTorch's dispatcher, which "
+                "is where a profiler sees operators, so that a profile would lack most of a step. "
+                "Leave out Capture while you profile.");
+};
+template <class ProfilePolicy>
+struct ProfileNotIncluded {
+  static_assert(possible<quoted<ProfilePolicy> + " needs an include">,
+                "ikebana: the profiler is in a header of its own. Write `#include "
+                "<ikebana/observe/profile.hpp>`.");
 };
 template <class CapturePolicy>
 struct CaptureNotIncluded {

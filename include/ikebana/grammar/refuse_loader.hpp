@@ -62,7 +62,34 @@ template <class Metric>
 struct MetricWithoutValue {
   static_assert(possible<quoted<Metric> + " has no value() that is a number">,
                 "ikebana: the result of a metric is one number, and this one has no `value()` that "
-                "gives it. Write `double value() const`, with .item<double>() for a tensor.");
+                "gives it. Write `double value() const`, with .item<double>() for a tensor; a "
+                "metric of several numbers has `MetricValues values() const`.");
+};
+template <class Batch>
+struct MetricNeedsTarget {
+  static_assert(possible<quoted<Batch> + " has no target that a metric finds">,
+                "ikebana: a metric compares outputs with the target of a batch, which is the field "
+                "`target`, `y`, `label` or `labels`, or the second of two tensors. Name the field "
+                "so, or choose what is compared: OutputTransform{metric, [](const Batch& batch, "
+                "const at::Tensor& outputs) { return std::pair{outputs, batch.of_mine}; }}.");
+};
+template <class Chosen>
+struct TransformReturnsNoPair {
+  static_assert(possible<"the function of an OutputTransform returns " + quoted<Chosen>>,
+                "ikebana: the function of an OutputTransform chooses what its metric compares, and "
+                "returns both tensors. Write `return std::pair{outputs, target};`.");
+};
+
+// The following refuses loggers.
+
+template <class Logger>
+struct LogsNothing {
+  static_assert(
+      possible<quoted<Logger> + " has no log(event) that can be called">,
+      "ikebana: a logger takes steps, validations or epochs, and this type has no method for "
+      "them, or one that takes its event without `const`. Write `void log(const Report& "
+      "report)`, `void log(const Validation& validation)` or `void log(const Epoch& "
+      "epoch)`.");
 };
 
 }  // namespace refuse

@@ -69,6 +69,12 @@ struct NotIncluded {
       "include, since that needs LibTorch's process groups. Write #include <ikebana/shard.hpp> "
       "where the trainer is made.");
 };
+template <class Policy>
+struct ObserveNotIncluded {
+  static_assert(possible<quoted<Policy> + " needs an include">,
+                "ikebana: a policy of this recipe measures what few programs measure. Write "
+                "`#include <ikebana/observe.hpp>`.");
+};
 template <class Policy, class Base>
 struct BadMechanism {
   static_assert(

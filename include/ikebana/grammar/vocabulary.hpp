@@ -160,9 +160,15 @@ struct EMA;
 struct SWA;
 // observe: what a report contains besides the loss
 struct Memory {};
-/// The entries of a report besides the loss: `Observe<Memory>`.
+struct Phases {};
+struct Throughput {};
+struct FirstNonFinite {};
+struct RankTimes {};
+struct Profile {};
+/// The measurements of a step: `Observe<Memory>`. Others than that are in `<ikebana/observe.hpp>`,
+/// and `Observe<Profile>` is in `<ikebana/observe/profile.hpp>`.
 template <class What>
-struct Observe;
+struct Observe;  // g++ shows this line where a choice is incomplete: #include <ikebana/observe.hpp>
 // device: where the model computes
 struct On;
 // layout: how tensors of four dimensions lie in memory

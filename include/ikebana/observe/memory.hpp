@@ -26,7 +26,8 @@ struct Observe<Memory> {
   bool by_phase = false;
   /// Reports the same, and for each unit the activations that it leaves, and its peaks. On a CPU
   /// every allocation of the process during the step then also costs some hundred nanoseconds,
-  /// under a lock.
+  /// under a lock. If the model declares no units, it reports the same for its modules, on a CPU:
+  /// an operator belongs to the module whose parameter it is given. Each is intercepted for that.
   bool by_unit = false;
   /// In bytes: `clean_up` is called before a step if less is free on the machine or its control
   /// group, or on the device. 0: never.

@@ -9,8 +9,12 @@
 #include <ikebana/observe/memory_report.hpp>
 #include <ikebana/run/parameter_bytes.hpp>
 #include <ikebana/run/unit_nodes.hpp>
+#include <memory>
 
 namespace ikebana::detail {
+
+class MeasuredModules;  // observe/measured_modules.hpp
+class ModuleMemory;     // observe/module_memory.hpp
 
 /// Reads a counter between phases, and before and after the forward of each unit. By unit on a CPU
 /// it also receives each allocation, on the thread that makes it, so that the peak of each forward
@@ -18,9 +22,8 @@ namespace ikebana::detail {
 /// is registered with autograd. While it is open, it is this thread's place source.
 class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::MemoryPlaceSource {
  public:
-  MemoryMeter(c10::Device device, const UnitTable& table, std::int64_t uncounted)
-      : device_(device), table_(table), uncounted_(uncounted) {}
-  ~MemoryMeter() override { close(); }
+  MemoryMeter(c10::Device device, const UnitTable& table, std::int64_t uncounted);
+  ~MemoryMeter() override;
 
   /// Allocates all that the report needs. `gathered()` returns the bytes of gathered parameters,
   /// which are no activations; empty if no parameters are gathered.
@@ -75,13 +78,17 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   /// Returns the phase of an allocation. Another thread may not read the phase of this one.
   Phase phase_of(bool is_of_step) const { return is_of_step ? phase_ : heard_.phase; }
 
-  /// Returns the unit that computes now; the root in a step that is not followed by unit.
-  std::size_t present_unit() const noexcept { return nodes_.unit(phase_); }
+  /// Begins to follow the units; if the model declares none, its modules.
+  void follow_units();
+  /// Returns the unit or module that computes now; the root in a step that is not followed.
+  std::size_t present_unit() const noexcept;
+  const std::string& name_of(std::size_t unit) const noexcept;
   void raise(std::size_t unit, std::int64_t in_use) noexcept;
   /// Counts the peak since the last mark for the present phase.
   void mark();
   std::int64_t without_gathered() const { return counter_.now() - (gathered_ ? gathered_() : 0); }
   void begin_forward();
+  void end_forward();
   void begin_unit(const Unit& unit);
   void end_unit();
 
@@ -101,6 +108,10 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   bool by_unit_ = false, is_open_ = false;
   const bridge::MemoryPlaceSource* outer_ = nullptr;
   bridge::CountingAllocatorV2* heard_by_ = nullptr;
+  // These are shared pointers, since code that only destroys a meter then compiles no modules.
+  std::shared_ptr<MeasuredModules> modules_;      // if the model has no units; made at first use
+  std::shared_ptr<ModuleMemory> by_module_;       // while it is open
+  std::vector<std::int64_t> module_activations_;  // while its modules are followed
 };
 
 }  // namespace ikebana::detail

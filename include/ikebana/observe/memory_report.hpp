@@ -7,7 +7,8 @@
 
 namespace ikebana {
 
-/// Bytes of one unit in a step. Memory that belongs to no unit is the root's, whose name is empty.
+/// Bytes of one unit in a step, or, if the model declares no units, of one module. Memory that
+/// belongs to no unit is the root's, whose name is empty.
 struct UnitPeak {
   std::string name;                ///< the name in `named_modules`
   std::int64_t activations = 0;    ///< the bytes that its forward leaves for backward, in the first

@@ -3,6 +3,7 @@
 // optimizers.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/inner_phases.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/without_values.hpp>
@@ -87,7 +88,10 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   Tensors reduce(const Unit& unit, Tensors gradients) {
     return gradients_->move(unit, std::move(gradients));
   }
-  void finish_gradients(const Masters&) { gradients_->finish(); }
+  void finish_gradients(const Masters&) {
+    const InnerPhaseScope scope(InnerPhase::Offload);
+    gradients_->finish();
+  }
   void begin_step() noexcept {
     traffic_ = {};
     gradients_->begin_step();
@@ -171,18 +175,23 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     else return 0;
   }
   void begin_window(const Tensors& state) noexcept override {
+    const InnerPhaseScope scope(InnerPhase::Offload);
     for (const at::Tensor& t : state) state_memory_->populate_pages(t, /*writes=*/true);
   }
   void end_window(const Tensors& state) noexcept override {
+    const InnerPhaseScope scope(InnerPhase::Offload);
     for (const at::Tensor& t : state) state_memory_->release_pages(t);
   }
   void begin_use(const Tensors& tensors, bool writes) noexcept override {
+    const InnerPhaseScope scope(InnerPhase::Offload);
     for (const at::Tensor& t : tensors) memory_->populate_pages(t, writes);
   }
   void end_use(const Tensors& tensors) noexcept override {
+    const InnerPhaseScope scope(InnerPhase::Offload);
     for (const at::Tensor& t : tensors) memory_->release_pages(t);
   }
   at::Tensor place_gradient(const at::Tensor& gradient, std::size_t k) override {
+    const InnerPhaseScope scope(InnerPhase::Offload);
     return gradients_->move(gradient, k);
   }
   void check_window() const {

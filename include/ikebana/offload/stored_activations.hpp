@@ -1,6 +1,7 @@
 #pragma once
 // Defines the activations of one trainer that are stored elsewhere between forward and backward.
 #include <deque>
+#include <ikebana/detail/inner_phases.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/offload_memory.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 // Passes a unit's master weights, and its gradients, through the hooks of a recipe's mechanisms:
 // asks each hook of all of them, in order.
+#include <ikebana/detail/inner_phases.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
 #include <ikebana/parameters/unit_parameters.hpp>
@@ -28,7 +29,7 @@ class GatherChain {
   Tensors to_masters(const Unit& unit, Tensors t) {
     if constexpr (masters_in_place)
       return mechanisms_.shard.to_masters_in_place(unit, std::move(t));
-    stages(detail::reversed_t<GatherOrder>(),
+    stages(detail::InnerPhase::Gather, detail::reversed_t<GatherOrder>(),
            [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
   }
@@ -37,7 +38,7 @@ class GatherChain {
   void begin(UnitParameters& stored) {
     at::NoGradGuard no_grad;
     Tensors t = stored.values;
-    stages(GatherOrder(), [&](auto& m, int stage) {
+    stages(detail::InnerPhase::Gather, GatherOrder(), [&](auto& m, int stage) {
       if (stage > last_ahead) return;
       if (stage < last_ahead) t = m.gather(*stored.unit, std::move(t));
       else m.begin_gather(*stored.unit, t);
@@ -50,7 +51,7 @@ class GatherChain {
     const int first = stored.is_arriving() ? last_ahead : 0;
     Tensors t = stored.is_arriving() ? std::exchange(stored.arriving, {}) : stored.values;
     if (t.empty()) return t;
-    stages(GatherOrder(), [&](auto& m, int stage) {
+    stages(detail::InnerPhase::Gather, GatherOrder(), [&](auto& m, int stage) {
       if (stage >= first) t = m.gather(*stored.unit, std::move(t));
     });
     return t;
@@ -58,6 +59,8 @@ class GatherChain {
   /// Writes the present master weights to the memory that is gathered already. Returns false if
   /// that needs a `gather`, which may allocate, and throw.
   bool refresh(const UnitParameters& stored) {
+    using Inner = detail::InnerPhase;
+    const detail::InnerPhaseScope scope(offload_refreshes ? Inner::Offload : Inner::Gather);
     if constexpr (offload_refreshes)
       return mechanisms_.offload.refresh(*stored.unit, stored.values);
     if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
@@ -77,7 +80,7 @@ class GatherChain {
       const Unit& unit = *stored.unit;
       Tensors t = stored.values;
       if (t.empty()) return t;
-      stages(GatherOrder(), [&](auto& m, int) {
+      stages(detail::InnerPhase::Gather, GatherOrder(), [&](auto& m, int) {
         if constexpr (requires { m.restore_dtype(unit, t); })
           t = m.restore_dtype(unit, std::move(t));
         else t = m.gather(unit, std::move(t));
@@ -90,7 +93,7 @@ class GatherChain {
     at::NoGradGuard no_grad;
     if constexpr (!Mechanisms::one_rank)
       if (drops_gradients_) t.assign(t.size(), at::Tensor());
-    stages(detail::reversed_t<GatherOrder>(),
+    stages(detail::InnerPhase::Reduce, detail::reversed_t<GatherOrder>(),
            [&](auto& m, int) { t = m.reduce(unit, std::move(t)); });
     return t;
   }
@@ -140,15 +143,19 @@ class GatherChain {
       requires(Mechanisms m, const Unit& u, const Tensors& t) { m.offload.refresh(u, t); };
   static constexpr int last_ahead = Mechanisms::last_ahead(GatherOrder());
 
-  /// Calls `f(mechanism, stage)` for each mechanism that moves parameters.
+  /// Calls `f(mechanism, stage)` for each mechanism that moves parameters. The work is of `phase`,
+  /// or Offload's.
   template <class... Axes, class F>
-  void stages(AxisList<Axes...>, F&& f) {
+  void stages(detail::InnerPhase phase, AxisList<Axes...>, F&& f) {
     int stage = 0;
-    auto ask = [&](auto& mechanism) {
-      if constexpr (std::decay_t<decltype(mechanism)>::moves_parameters) f(mechanism, stage);
+    auto ask = [&](auto& mechanism, bool offloads) {
+      if constexpr (std::decay_t<decltype(mechanism)>::moves_parameters) {
+        const detail::InnerPhaseScope scope(offloads ? detail::InnerPhase::Offload : phase);
+        f(mechanism, stage);
+      }
       ++stage;
     };
-    (ask(mechanisms_.on(std::type_identity<Axes>())), ...);
+    (ask(mechanisms_.on(std::type_identity<Axes>()), std::is_same_v<Axes, axis::offload>), ...);
   }
   Mechanisms& mechanisms_;
   bool drops_gradients_ = false;  // during the backward of a dummy

@@ -37,11 +37,11 @@ std::optional<std::int64_t> number_in(const std::string& path, const std::string
 
 /// The files in which a version of control groups gives the limit and the use of a group.
 struct GroupFiles {
-  const char *folder, *limit, *used, *reclaimable;
+  const char *limit, *used, *reclaimable;
 };
-inline constexpr GroupFiles second_version{"", "memory.max", "memory.current", "inactive_file "};
-inline constexpr GroupFiles first_version{"/memory", "memory.limit_in_bytes",
-                                          "memory.usage_in_bytes", "total_inactive_file "};
+inline constexpr GroupFiles second_version{"memory.max", "memory.current", "inactive_file "};
+inline constexpr GroupFiles first_version{"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                          "total_inactive_file "};
 
 /// Reads the memory of the machine and of this process. Returns no value if /proc cannot be read,
 /// as on other systems than Linux. Costs some tens of microseconds. `root` stands before all paths,

@@ -1,5 +1,7 @@
 #pragma once
-// The processor's instructions, as far as oneDNN uses them: for 16-bit numbers, and AVX-512.
+// The processor's instructions, as far as oneDNN uses them: for 16-bit numbers, and AVX-512; and
+// its caches.
+#include <cstdint>
 
 namespace ikebana::detail {
 
@@ -13,6 +15,9 @@ bool has_half_instructions(HalfKind kind);
 
 /// True if oneDNN may use AVX-512: the processor has it, and the environment does not forbid it.
 bool has_avx512_kernels();
+
+/// Returns the bytes of the processor's largest cache; 0 if they are not known.
+std::int64_t largest_cache();
 
 }  // namespace ikebana::detail
 

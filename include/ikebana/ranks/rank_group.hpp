@@ -54,6 +54,9 @@ class RankGroup {
   IKEBANA_INLINE virtual void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from);
   /// Returns when the oldest swap under way has ended; on a device, when its stream waits for that.
   virtual void finish_swap() {}
+  /// Returns the time that this rank's host has waited in calls of the group so far, or no value if
+  /// that is not measured, or a device waits in place of the host.
+  virtual std::optional<std::chrono::nanoseconds> waited() const { return {}; }
   /// Returns the board of the ranks, or null if they have no board.
   virtual std::shared_ptr<RankBoard> board() { return nullptr; }
 

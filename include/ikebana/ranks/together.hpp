@@ -7,6 +7,9 @@
 
 namespace ikebana::detail {
 
+template <class Trainer>
+struct CoreOf;  // core/core.hpp
+
 /// Within a handler of `error`: throws it again, with the call and how many steps were made.
 template <class Core>
 [[noreturn]] void rethrow_in_call(const Core& core, const char* call, const RankFailed& error) {

@@ -24,6 +24,9 @@ class FailedUnit {
   void note(const std::string& unit, const Args&... args) {
     note_inputs(unit, [&]([[maybe_unused]] Visit f) { (for_each_tensor(args, f), ...); });
   }
+  /// Notes the operator of a tape, such as `aten::mm`, within a handler: the frames do not show it.
+  /// `unit` is the unit that called it, for an exception whose unit is not noted; it may be empty.
+  void note_operator(const std::string& op, const std::string& unit);
   /// Must be called within a handler of `error`, whose text is `what`. Returns a text with the
   /// operator, and the unit if that is known. The text is empty for an error that a device reported
   /// later.
@@ -34,7 +37,7 @@ class FailedUnit {
   void note_inputs(const std::string& unit, c10::function_ref<void(Visit)> each_input);
 
   std::exception_ptr exception_;  // kept, so that no other has its address
-  std::string unit_;
+  std::string operator_, unit_;
 };
 
 }  // namespace ikebana::detail

@@ -1,6 +1,7 @@
 #pragma once
 // Keeps whole parameters on every rank, and sums gradients over ranks while backward runs.
 #include <ikebana/bridge/gradients.hpp>
+#include <ikebana/detail/inner_phases.hpp>
 #include <ikebana/shard/ddp/gradient_buckets.hpp>
 #include <ikebana/shard/ddp/sparse_gradients.hpp>
 #include <ikebana/shard/group/all_ranks.hpp>

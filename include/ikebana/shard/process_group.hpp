@@ -2,6 +2,7 @@
 // Defines the processes that train together, and how they reach each other.
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/shard/failure/process_watch.hpp>
 #include <ikebana/shard/failure/rank_waits.hpp>
@@ -25,6 +26,7 @@ struct GroupMembers {
   bool all_local = true;  ///< all ranks are on this machine
   c10::intrusive_ptr<c10d::Store> store = {};
   std::chrono::milliseconds timeout = {};
+  std::filesystem::path flight_recorder = {};      ///< the folder of this rank's file; empty: none
   std::optional<Backend> device_backend = {};      ///< the backend that the options ask for
   c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null if it is made when needed
   std::int64_t connections = 0;                    ///< the number of connections made so far, in
@@ -47,6 +49,13 @@ struct ProcessGroupOptions {
   /// ranks choose the same. The trainer throws BadValue for NCCL if the model is not on a CUDA
   /// device.
   std::optional<Backend> backend = {};
+  /// A folder in which each rank leaves its last 64 exchanges with the others when a call fails:
+  /// `flight_recorder.rank3.csv`. It is made if it does not exist, and the rank's former file is
+  /// removed when a trainer is made. If left out, the folder that the environment variable
+  /// IKEBANA_FLIGHT_RECORDER names; without it no file is written. Each training needs a folder of
+  /// its own. `compare_flight_records(folder)` reads the files. Throws FileFailed if the folder
+  /// cannot be made.
+  std::filesystem::path flight_recorder = {};
 };
 
 /// The ranks that train together. Copies are the same group. Each trainer that is given one makes

@@ -13,12 +13,27 @@ inline constexpr bool runs_on_one_rank = [] {
   else return false;
 }();
 
-/// Refers to a trainer. Each method calls the trainer's method of the same name. All but the first
-/// two are private there, because no program calls them.
+template <class Trainer>
+struct CoreOf;  // core/core.hpp
+
+/// Returns the objective of a recipe that leaves the model's outputs out of the reports of steps,
+/// and would give them with `.outputs = true`; empty if the recipe has none such.
+template <class Core>
+std::string objective_without_outputs(Core& core) {
+  auto& objective = core.mechanisms.objective;
+  if constexpr (requires { bool(objective.values.outputs); })
+    if (!objective.values.outputs) return type_name<std::decay_t<decltype(objective.values)>>();
+  return {};
+}
+
+/// Refers to a trainer. Each method calls the trainer's method of the same name, or a function of
+/// its core. All but the first two are private there, because no program calls them.
 class SavedTrainer {
  public:
   virtual std::int64_t steps() const = 0;
   virtual std::string describe() = 0;
+  /// Returns what the function of this name returns for its recipe.
+  virtual std::string objective_without_outputs() = 0;
   /// Returns the tensors of a state without copies: valid until the next step.
   virtual StateDict tensors(const StateParts& parts) = 0;
   /// Returns the same for a state in files, with the rows that this rank has.
@@ -47,6 +62,11 @@ class SavedTrainerOf : public Base {
   explicit SavedTrainerOf(Trainer& trainer) : trainer_(trainer) {}
   std::int64_t steps() const final { return trainer_.steps(); }
   std::string describe() final { return trainer_.describe(); }
+  std::string objective_without_outputs() final {
+    if constexpr (requires { trainer_.objective_without_outputs(); })
+      return trainer_.objective_without_outputs();
+    else return detail::objective_without_outputs(CoreOf<Trainer>::of(trainer_));
+  }
   StateDict tensors(const StateParts& parts) final { return trainer_.tensors(parts); }
   RankState rank_state(const StateParts& parts) final { return trainer_.rank_state(parts); }
   void restore_rows(RankState&& state, const StateParts& parts) final {

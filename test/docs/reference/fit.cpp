@@ -2,6 +2,7 @@
 #include "../classes.hpp"
 
 #include <filesystem>
+#include <sstream>
 
 namespace test::reference_fit {
 
@@ -24,6 +25,23 @@ TEST_CASE("reference: fit with all that it saves") {
   // end
   CHECK((!history.empty() && std::filesystem::exists(folder / "best.safetensors")));
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("reference: metrics of the batches that are trained on") {
+  auto loader = classes(4), held_out = classes(2);
+  std::ostringstream out;
+  // example: FitOptions::train_metrics, Epoch::train_metrics, Epoch::train_metric
+  Trainer trainer{net(), CrossEntropyLoss{.outputs = true}, AdamW{.lr = 1e-3}};
+  auto print = [&](const Epoch& epoch) { out << epoch << '\n'; };
+  History history = trainer.fit(loader, {.epochs = 2,
+                                         .validate = held_out,
+                                         .metrics = {Accuracy{}},
+                                         .train_metrics = {Accuracy{}},
+                                         .on_epoch = print});
+  double accuracy = history.back().train_metric("accuracy");
+  // end
+  CHECK((accuracy >= 0 && accuracy <= 1));
+  CHECK(out.str().find("  train_accuracy ") < out.str().find("  val_accuracy "));
 }
 
 TEST_CASE("reference: stopping, and logs") {

@@ -1,8 +1,10 @@
 // Examples of the reference: several ranks. They run alone, as a program that nothing has started
 // as a rank.
+#include <ikebana/observe.hpp>
 #include <ikebana/shard.hpp>
 
 #include "policies.hpp"
+#include "state/folder.hpp"
 
 namespace test::reference::shard {
 
@@ -33,6 +35,57 @@ TEST_CASE_FIXTURE(Small, "reference: fully sharded") {
   // end
   CHECK((world.size == 1 && group.rank() == 0));
   CHECK(trainer.restore_model()->size() == 3);
+}
+
+/// Writes the files of two ranks, of which rank 1 did not come to exchange 2.
+void write_records(const std::filesystem::path& folder) {
+  const RecordedExchange first{
+      .number = 1, .kind = "all_gather", .purpose = "the gather of unit `first`", .ended = 2.0};
+  RecordedExchange second = first;
+  second.number = 2, second.ended = {};
+  for (const std::int64_t rank : {0, 1}) {
+    FlightRecord record{.rank = rank, .ranks = 2, .exchanges = {first}};
+    if (rank == 0) record.exchanges.push_back(second);
+    ikebana::detail::write_file(folder / ikebana::detail::flight_file(1, rank), record.csv());
+  }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: the exchanges of a rank") {
+  const Folder folder;
+  write_records(folder.path);
+  Printed printed;
+  World world = World::from_environment();
+  // example: FlightRecord, RecordedExchange
+  ProcessGroup group(world, {.flight_recorder = "run7/flight"});
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{}, Shard<FSDP>{.process_group = group}};
+  FlightRecord record = trainer.mechanism<Shard<FSDP>>().flight_record();  // in any thread
+  for (const RecordedExchange& one : record.exchanges)
+    if (!one.ended) std::cout << one.number << ' ' << one.purpose << " is pending\n";
+  // end
+  CHECK(record.ranks == 1);
+  CHECK(trainer.restore_model()->size() == 3);
+
+  // example: compare_flight_records, FlightComparison, read_flight_record
+  FlightComparison found = compare_flight_records(folder.path);  // after a failure
+  std::cout << found << '\n';
+  FlightRecord of_rank = read_flight_record(folder / "flight_recorder.rank0.csv");
+  std::cout << of_rank.table();
+  // end
+  CHECK(found.behind == std::vector<std::int64_t>{1});
+  CHECK(contains(printed.text(), "rank 1 did not begin exchange 2, the gather of unit `first`"));
+}
+
+TEST_CASE_FIXTURE(Small, "reference: the times of ranks") {
+  Printed printed;
+  // example: Observe<RankTimes>, rank_times, RankTimesSummary, RankTime
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, Shard<DDP>{}, Observe<RankTimes>{}};
+  for (int i = 0; i < 6; ++i) trainer.step(batch);
+  RankTimesSummary times = rank_times(trainer);  // on all ranks
+  if (trainer.rank() == 0) std::cout << times;
+  for (const RankTime& one : times.ranks) std::cout << one.waiting << " s per step\n";
+  // end
+  CHECK(times.steps == 3);
+  CHECK(contains(printed.text(), "no rank is slower"));
 }
 
 TEST_CASE("reference: a store of the ranks") {

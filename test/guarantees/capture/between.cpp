@@ -167,7 +167,7 @@ void check_failing(const Policies&... policies) {
 TEST_CASE("capture: a step that runs out of memory changes nothing") {
   test::on_own_thread([] {
     check_failing(AdamW{.lr = 0.01});
-    check_failing(SGD{.lr = 0.01}, Accumulate<2>{}, Checkpoint<Full>{});
+    check_failing(SGD{.lr = 0.01, .momentum = 0.9}, Accumulate<2>{}, Checkpoint<Full>{});
   });
 }
 

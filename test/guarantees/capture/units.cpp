@@ -115,7 +115,7 @@ struct TwoWaysNetImpl : torch::nn::Module {
 TORCH_MODULE(TwoWaysNet);
 
 TEST_CASE("captured units: results in one memory, with and without a gradient") {
-  auto both = compared<TwoWaysNet>(SGD{.lr = 0.01});
+  auto both = compared<TwoWaysNet>(SGD{.lr = 0.01, .momentum = 0.9});
   for (int i = 0; i < 10; ++i)
     if (!both.step(i, body_batch(i), nothing)) return;
   CHECK(both.error == "");
@@ -143,7 +143,7 @@ TORCH_MODULE(SummedNet);
 
 TEST_CASE("captured units: results that get the same gradient") {
   for (const bool differs : {false, true}) {
-    auto both = compared<SummedNet>(SGD{.lr = 0.01});
+    auto both = compared<SummedNet>(SGD{.lr = 0.01, .momentum = 0.9});
     for (int i = 0; i < 10; ++i) {
       Rows batch = body_batch(i);
       if (differs && i == 7) batch.target[0] = 9;
@@ -181,7 +181,7 @@ TORCH_MODULE(Nested);
 
 template <class... Policies>
 void check_nested(std::int64_t replays, const Policies&... policies) {
-  auto both = compared<Nested>(SGD{.lr = 1e-3}, policies...);
+  auto both = compared<Nested>(SGD{.lr = 1e-3, .momentum = 0.9}, policies...);
   for (int i = 0; i < 12; ++i)
     if (!both.step(i, recorded_batch(i), nothing)) return;
   CHECK(both.error == "");
@@ -226,7 +226,7 @@ TEST_CASE("captured units: a mode or a number of a module that changes within a 
   auto body = [](BodyImpl& self, const at::Tensor& x) { return self.drop(self.linear(x)); };
   UsedImpl::made_body = body;
   UsedImpl::use = [](const auto& unit, const at::Tensor& x, int) { return unit(unit(x)); };
-  auto both = compared<Used>(SGD{.lr = 0.01});
+  auto both = compared<Used>(SGD{.lr = 0.01, .momentum = 0.9});
   for (int i = 0; i < 24; ++i) {
     auto between = [&](auto& trainer, int step) {
       auto& drop = trainer.model()->body->drop;
@@ -260,27 +260,28 @@ TEST_CASE("captured units: two trainers on two threads") {
   struct Still : RecordedNetImpl {
     Still() { first->drop->options.p(0), second->drop->options.p(0); }
   };
-  auto train = [](std::vector<at::Tensor>& losses, auto trainer) {
+  auto train = [](std::vector<at::Tensor>& losses, auto trainer, int least_replays) {
     for (int i = 0; i < 40; ++i)
       losses.push_back(trainer.step(Rows{at::ones({12, 16}), at::arange(12) % 7}).mean());
-    CHECK(trainer.template mechanism<Capture<EachUnit>>().replays() > 60);
+    CHECK(trainer.template mechanism<Capture<EachUnit>>().replays() > least_replays);
   };
-  auto check_two = [&](auto... policies) {
+  auto check_two = [&](int least_of_two, auto... policies) {
     std::vector<at::Tensor> all[3];
     auto made = [&] {
       return Trainer{seeded([] { return std::make_shared<Still>(); }), CrossEntropyLoss{}, SGD{},
                      Capture<EachUnit>{}, policies...};
     };
-    train(all[0], made());
+    train(all[0], made(), 60);
     auto a = made(), b = made();
-    std::thread one([&] { train(all[1], std::move(a)); });
-    std::thread two([&] { train(all[2], std::move(b)); });
+    std::thread one([&] { train(all[1], std::move(a), least_of_two); });
+    std::thread two([&] { train(all[2], std::move(b), least_of_two); });
     one.join(), two.join();
     CHECK(test::same_bits(all[1], all[0]));
     CHECK(test::same_bits(all[2], all[0]));
   };
-  check_two();
-  check_two(Precision<BF16>{});
+  check_two(60);
+  // A recording is of no use if the other thread clears autocast's cache meanwhile.
+  check_two(20, Precision<BF16>{});
 }
 
 TEST_CASE("captured units: two trainers alternate, and are moved") {
@@ -294,9 +295,10 @@ TEST_CASE("captured units: two trainers alternate, and are moved") {
   CHECK(moved.replays() > 16);
 }
 
-TEST_CASE("captured units: a step that runs out of memory changes nothing") {
+template <class Policy>
+void check_out_of_memory() {
   test::on_own_thread([] {
-    ComparedWith<EachUnit, Deciding, AdamW, Checkpoint<Full>> both;
+    ComparedWith<EachUnit, Deciding, AdamW, Policy> both;
     for (int i = 0; i < 9; ++i) {
       CAPTURE(i);
       const Rows batch = recorded_batch(i);
@@ -317,6 +319,10 @@ TEST_CASE("captured units: a step that runs out of memory changes nothing") {
     }
     CHECK(both.replays() >= 3);
   });
+}
+TEST_CASE("captured units: a step that runs out of memory changes nothing") {
+  check_out_of_memory<Checkpoint<Full>>();
+  check_out_of_memory<Precision<BF16>>();
 }
 
 /// Its backward needs little memory beside what forward keeps, if it computes where that is needed

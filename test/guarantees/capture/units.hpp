@@ -53,8 +53,9 @@ template <class... Policies>
 Figures used(const BodyImpl::Function& body, const UsedImpl::Use& use,
              const Capture<EachUnit>& capture = {}, const Policies&... policies) {
   UsedImpl::made_body = body, UsedImpl::use = use;
-  Trainer eager{seeded([] { return Used(); }), SGD{.lr = 0.01}, policies...};
-  Trainer captured{seeded([] { return Used(); }), SGD{.lr = 0.01}, policies..., capture};
+  Trainer eager{seeded([] { return Used(); }), SGD{.lr = 0.01, .momentum = 0.9}, policies...};
+  Trainer captured{seeded([] { return Used(); }), SGD{.lr = 0.01, .momentum = 0.9}, policies...,
+                   capture};
   Figures all{};
   for (int i = 0; i < 12; ++i) {
     UsedImpl::step_now = i;

@@ -108,7 +108,8 @@ TEST_CASE("captured units: a kept graph has the same gradient twice") {
     }
     return x;
   };
-  Trainer captured{seeded([] { return Used(); }), SGD{.lr = 0.01}, Capture<EachUnit>{}};
+  Trainer captured{seeded([] { return Used(); }), SGD{.lr = 0.01, .momentum = 0.9},
+                   Capture<EachUnit>{}};
   for (int i = 0; i < 8; ++i) captured.step(body_batch(i));
   CHECK(captured.mechanism<Capture<EachUnit>>().replays() == 4);
   CHECK(test::same_bits(first, second));
@@ -193,9 +194,11 @@ struct Chain {
   }
 };
 TEST_CASE("captured units: the layers of a Sequential, of which some are views") {
-  Trainer eager{seeded(Chain::made), CrossEntropyLoss{.outputs = true}, SGD{.lr = 0.1}};
-  Trainer captured{seeded(Chain::made), CrossEntropyLoss{.outputs = true}, SGD{.lr = 0.1},
-                   Capture<EachUnit>{}, Observe<Memory>{.by_unit = true}};
+  Trainer eager{seeded(Chain::made), CrossEntropyLoss{.outputs = true},
+                SGD{.lr = 0.1, .momentum = 0.9}};
+  Trainer captured{seeded(Chain::made), CrossEntropyLoss{.outputs = true},
+                   SGD{.lr = 0.1, .momentum = 0.9}, Capture<EachUnit>{},
+                   Observe<Memory>{.by_unit = true}};
   for (int i = 0; i < 10; ++i) {
     const Outcome expected = outcome_of(eager, body_batch(i), i);
     REQUIRE(difference(outcome_of(captured, body_batch(i), i), expected) == "");
@@ -214,7 +217,7 @@ TEST_CASE("captured units: the layers of a Sequential, of which some are views")
   refused("in place", torch::nn::ReLU(torch::nn::ReLUOptions(true)));
 }
 
-TEST_CASE("captured units: an error in a replay names the unit") {
+TEST_CASE("captured units: an error in a replay names the operator and the unit") {
   UsedImpl::made_body = [](BodyImpl& self, const at::Tensor& x) {
     return self.linear(x).index_select(0, x.select(1, 0).abs().to(at::kLong));
   };
@@ -226,7 +229,8 @@ TEST_CASE("captured units: an error in a replay names the unit") {
     UsedImpl::step_now = i;
     const std::string error = test::message_of([&] { trainer.step(body_batch(i)); });
     CHECK(error.empty() == (i != 9));
-    if (i == 9) CHECK(test::contains(error, "index out of range in self, in unit `body`"));
+    if (i == 9)
+      CHECK(test::contains(error, "index out of range in self, in `index_select`, in unit `body`"));
   }
   CHECK(trainer.template mechanism<Capture<EachUnit>>().replays() == 8);
 }
@@ -258,7 +262,7 @@ struct TakingNetImpl : torch::nn::Module {
 TORCH_MODULE(TakingNet);
 
 TEST_CASE("captured units: arguments that are moved from, and arguments that are changed") {
-  auto both = compared<TakingNet>(SGD{.lr = 0.01});
+  auto both = compared<TakingNet>(SGD{.lr = 0.01, .momentum = 0.9});
   for (int i = 0; i < 10; ++i)
     if (!both.step(i, body_batch(i), nothing)) return;
   CHECK(both.replays() == 6);

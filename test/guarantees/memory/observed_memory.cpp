@@ -122,6 +122,78 @@ TEST_CASE("memory report: the peak is in the forward or backward that takes the 
   CHECK(test::contains(table, "(no unit's)"));
 }
 
+/// The model of ChainImpl without units, and two plain modules, of which one is wide.
+struct PlainImpl : torch::nn::Module {
+  Part a = register_module("a", Part());
+  torch::nn::Sequential body =
+      register_module("body", torch::nn::Sequential(torch::nn::Linear(4, 64), torch::nn::GELU()));
+  torch::nn::Linear wide = register_module("wide", torch::nn::Linear(64, wide_columns));
+  int throws_in = 0;
+  static constexpr std::int64_t wide_columns = 1 << 17;
+  template <class Run>
+  Loss loss(Run&, const at::Tensor& batch) {
+    const at::Tensor y = wide(body->forward(a->forward(batch)));
+    if (throws_in > 0 && --throws_in == 0) throw std::runtime_error("as asked");
+    return {.sum = y.sum(), .count = batch.size(0)};
+  }
+};
+TORCH_MODULE(Plain);
+struct WithUnitsImpl : PlainImpl {
+  using units = Units<Part>;
+  template <class Run>
+  Loss loss(Run& run, const at::Tensor& batch) {
+    return {.sum = wide(body->forward(run(a, batch))).sum(), .count = batch.size(0)};
+  }
+};
+
+TEST_CASE("memory report: a model without units has a row for each of its modules on a CPU") {
+  Plain model;
+  Trainer<Plain, SGD, Observe<Memory>> trainer(model, Observe<Memory>{.by_phase = true});
+  const at::Tensor batch = at::randn({8, 4});
+  CHECK(trainer.step(batch).memory->units.empty());
+  trainer.get<Observe<Memory>>().by_unit = true;
+  const Report report = trainer.step(batch);
+  const MemoryReport& memory = *report.memory;
+  std::map<std::string, UnitPeak> modules;
+  std::vector<std::string> names;
+  for (const UnitPeak& unit : memory.units) modules[unit.name] = unit, names.push_back(unit.name);
+  CHECK(names == std::vector<std::string>{"", "a", "a.linear", "body", "body.0", "body.1", "wide"});
+  constexpr std::int64_t row = 8 * sizeof(float), wide = PlainImpl::wide_columns * row;
+  CHECK(modules["a.linear"].activations == 4 * row);
+  CHECK(modules["body.0"].activations == 64 * row);
+  CHECK(modules["body"].activations == 64 * row);  // GELU, which has no parameter
+  CHECK(modules["body.1"].activations == 0);
+  CHECK(modules["wide"].activations == 0);    // a sum does not need what it is given
+  CHECK(modules[""].activations >= 4 * row);  // `x + 1` of a function, before any module
+  CHECK(modules["wide"].forward_peak >= memory.before + wide);
+  CHECK(modules["body.0"].forward_peak < memory.before + wide);
+  CHECK(memory.units[memory.peak_unit].name == "wide");
+  CHECK(memory.peak_phase == Phase::Backward);  // the weight's gradient, and the transposed one
+  CHECK(modules["wide"].backward_peak == report.peak_bytes);
+  CHECK(modules["body.0"].backward_peak < report.peak_bytes);
+
+  model->throws_in = 1;
+  CHECK_THROWS_AS(trainer.step(batch), std::runtime_error);
+  CHECK(bridge::OpenOperatorScopeV1<bridge::AllOperators>::innermost() == nullptr);
+  CHECK(trainer.step(batch).memory->units[4].activations == 64 * row);
+}
+
+TEST_CASE("memory report: modules leave the bytes that the same model leaves with units") {
+  auto left = []<class Impl>(std::type_identity<Impl>) {
+    torch::manual_seed(0);
+    Trainer<torch::nn::ModuleHolder<Impl>, SGD, Observe<Memory>, Accumulate<2>> trainer(
+        torch::nn::ModuleHolder<Impl>(), Observe<Memory>{.by_unit = true});
+    std::int64_t bytes = 0;
+    for (const UnitPeak& unit : trainer.step(at::randn({8, 4})).memory->units)
+      bytes += unit.activations;
+    return std::pair{bytes, trainer.state()};
+  };
+  const auto [modules, state] = left(std::type_identity<PlainImpl>());
+  const auto [units, same] = left(std::type_identity<WithUnitsImpl>());
+  CHECK((modules == units && modules > 0));
+  CHECK(test::same_state(state, same));
+}
+
 TEST_CASE("memory report: a recompute is its unit's backward") {
   constexpr std::int64_t bytes = 32 << 20;
   const Report report = step_of<Checkpoint<Full>>([](ChainImpl& m) { m.b->in_forward = bytes; });

@@ -2,6 +2,7 @@
 // only while they are used.
 #include "files.hpp"
 
+#include <fstream>
 #include <ikebana/bridge/operators.hpp>
 
 #include "own_momentum.hpp"

@@ -2,6 +2,7 @@
 #include "files.hpp"
 
 #include <sys/resource.h>
+#include <fstream>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/posix/process_copy.hpp>
 

@@ -46,7 +46,8 @@ void compare(const std::string& name, std::uint32_t seed, const std::tuple<Polic
       recipe);
 }
 
-const SGD sgd{.lr = 1e-3};
+/// Momentum has the bits of gradients, which a parameter may lose.
+const SGD sgd{.lr = 1e-3, .momentum = 0.9};
 const std::tuple<SGD> plain(sgd);
 const std::tuple<SGD, Precision<BF16>> in_bf16(sgd, {});
 const std::tuple<SGD, Accumulate<2>> accumulated(sgd, {});

@@ -19,6 +19,7 @@ import warnings
 
 import torch
 from safetensors.torch import save_file
+from torch.utils import flop_counter
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
@@ -83,6 +84,28 @@ class ByGraph(torch.nn.Module):
         return self.model.state_dict()
 
 
+@flop_counter.register_flop_formula(
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu)
+def attention_flops(query, key, value, *_, out_shape=None, **__):
+    return flop_counter.sdpa_flop_count(query, key, value)
+
+
+@flop_counter.register_flop_formula(
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward)
+def attention_backward_flops(gradient, query, key, value, *_, out_shape=None, **__):
+    return flop_counter.sdpa_backward_flop_count(gradient, query, key, value)
+
+
+def flops(case, model, batch):
+    """The floating-point operations of forward and backward. PyTorch has no formula for the
+    attention of a CPU."""
+    model = copy.deepcopy(model)
+    args, kwargs = cases.inputs_of(case, batch)
+    with flop_counter.FlopCounterMode(display=False) as counter:
+        cases.loss_of(case, model(*args, **kwargs), batch)[0].backward()
+    return counter.get_total_flops()
+
+
 def check_eager(name, case, model, batches, losses):
     """Eager Python may differ from its graph by rounding alone."""
     apart = max(abs(x / y - 1) for x, y in zip(train(case, model, batches), losses, strict=True))
@@ -124,6 +147,7 @@ def write(name, case, folder):
     file = named("batch", batches) | named("held_out", held_out)
     eager = copy.deepcopy(model) if case.by_graph else None
     model = ByGraph(model, programs) if case.by_graph else model
+    counted = flops(case, model, batches[0])
     if case.half:
         half = copy.deepcopy(model)
         file["half.losses"] = torch.tensor(train(case, half, batches, BF16), dtype=torch.float64)
@@ -137,7 +161,7 @@ def write(name, case, folder):
     file["losses"] = torch.tensor(losses, dtype=torch.float64)
     file["evaluations"] = torch.tensor([before, after], dtype=torch.float64)
     metadata = {"torch": torch.__version__.split("+")[0], "loss": case.loss, "output": case.output,
-                "lr": repr(LEARNING_RATE), "steps": str(case.steps)}
+                "lr": repr(LEARNING_RATE), "steps": str(case.steps), "flops": str(counted)}
     metadata |= {f"seed.{what}": str(seed) for what, seed in SEED.items()}
     save_file(file, folder / f"{name}.safetensors", metadata)
     return losses, (before, after)

@@ -40,7 +40,7 @@ IKEBANA_INLINE void register_graphs(c10::DeviceType type, GraphMaker& maker) {
 IKEBANA_INLINE GraphMaker* graphs_of(c10::DeviceType type) { return detail::graph_maker(type); }
 
 IKEBANA_INLINE GraphCapture::GraphCapture(DeviceGraph& graph, const c10::Stream& stream,
-                                          c10::MempoolId_t pool)
+                                          PoolId pool)
     : graph_(&graph), stream_(stream), guard_(stream) {
   auto& captures = detail::open_captures();
   {

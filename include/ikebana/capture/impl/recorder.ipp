@@ -148,6 +148,9 @@ IKEBANA_INLINE void Recorder::record_call(bridge::OperatorCall& call) {
     visit_tensors(call.arguments()[i], [&](const at::Tensor& t) { check_argument(call, i, t); });
     now.arguments.push_back(recorded(call.arguments()[i]));
   }
+  each_defined(now.arguments, [&](const RecordedTensor& t) {
+    if (known_[t.memory].first_read == 0) known_[t.memory].first_read = bridge::next_node_number();
+  });
   allocations_.clear(), events_ = 0;
   const bool draws = call.may_draw();
   if (draws) check_generator();

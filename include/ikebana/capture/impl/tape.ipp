@@ -251,7 +251,8 @@ IKEBANA_INLINE void* OperatorTape::beginning_of(const RecordedTensor& recorded,
 }
 
 IKEBANA_INLINE c10::Storage OperatorTape::allocate(std::uint32_t memory) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(), recording_.memory[memory].bytes,
+  c10::Storage storage(c10::Storage::use_byte_size_t(),
+                       static_cast<std::int64_t>(recording_.memory[memory].bytes),
                        c10::GetCPUAllocator(), /*resizable=*/true);
   bind(memory, storage.mutable_data());
   return storage;
@@ -277,8 +278,10 @@ IKEBANA_INLINE void OperatorTape::replay(Phase phase) {
   const std::size_t begin = is_forward ? 0 : backward_;
   const std::size_t end = is_forward ? backward_ : calls_.size();
   if (is_forward && replays_ <= timed_replays) ++replays_;
-  if (replays_ <= timed_replays) return replay_timed(begin, end);
-  for (std::size_t k = begin; k < end; ++k) compute(calls_[k]);
+  if (replays_ <= timed_replays) replay_timed(begin, end);
+  else
+    for (std::size_t k = begin; k < end; ++k) compute(calls_[k]);
+  present_ = nullptr;
 }
 
 IKEBANA_INLINE void OperatorTape::replay_timed(std::size_t begin, std::size_t end) {
@@ -307,6 +310,12 @@ IKEBANA_INLINE void OperatorTape::compute(const Call& call) {
   }
   if (!call.results.empty()) take_results(call);
   stack_.clear();
+}
+
+IKEBANA_INLINE void OperatorTape::note_failed(FailedUnit& failed) const {
+  if (present_ == nullptr) return;
+  const RecordedOperator& one = recording_.operators[present_->index];
+  failed.note_operator(one.name(), one.unit);
 }
 
 IKEBANA_INLINE void OperatorTape::take_results(const Call& call) {

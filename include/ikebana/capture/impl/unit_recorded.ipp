@@ -1,6 +1,7 @@
 #pragma once
 // The recorded calls of a unit, and what the tape of a unit plans once they are equal.
 #include <algorithm>
+#include <ikebana/bridge/cast_cache.hpp>
 #include <ikebana/capture/unit_tape.hpp>
 #include <ikebana/detail/form.hpp>
 
@@ -68,33 +69,39 @@ IKEBANA_INLINE bool UnitTape::note_other_seeds(const Tensors& seeds) {
   return true;
 }
 
-/// Autocast casts a weight once in a forward, for all that use it. Such a cast is no operator of
-/// one unit's tape: it is made as usual, and given to the tape like an argument.
-IKEBANA_INLINE std::vector<std::size_t> UnitTape::weights_that_are_cast() const {
-  std::vector<std::size_t> all;
-  if (!at::autocast::is_autocast_enabled(at::kCPU) || !at::autocast::is_autocast_cache_enabled())
-    return all;
+/// Calls `f(i, cast)` for the casts that autocast has of parameters, besides the casts that are
+/// given.
+template <class F>
+void UnitTape::each_other_cast(const F& f) const {
+  if (!bridge::caches_weight_casts()) return;
   for (std::size_t i = 0; i < tensors_->parameters.size(); ++i) {
     const at::Tensor& p = tensors_->parameters[i];
-    if (p.scalar_type() == at::kFloat && p.requires_grad() && p.is_leaf()) all.push_back(i);
+    if (p.scalar_type() != at::kFloat || !p.requires_grad() || !p.is_leaf()) continue;
+    if (std::find(casts_.begin(), casts_.end(), i) != casts_.end()) continue;
+    if (const at::Tensor cast = bridge::cached_weight_cast(p); cast.defined()) f(i, cast);
   }
-  return all;
 }
 
+/// Adds the casts that the operators of a call have read. Returns true if there are such: the next
+/// recording is given them. LibTorch 2.8 caches a cast without a gradient where gradients are
+/// disabled, and the casts that are given have one.
+IKEBANA_INLINE bool UnitTape::note_casts(const Recorder& recorder) {
+  std::vector<std::size_t> read;
+  each_other_cast([&](std::size_t i, const at::Tensor& cast) {
+    if (recorder.first_read(cast) == 0) return;
+    read.push_back(i);
+    if (!cast.requires_grad()) run_as_usual("\n  it uses a cast of a weight without gradients");
+  });
+  casts_.insert(casts_.end(), read.begin(), read.end());
+  return !read.empty();
+}
+
+/// Autocast casts a weight once in a forward, for all that use it. Such a cast is no operator of
+/// one unit's tape: it is made as usual, and given to the tape like an argument.
 IKEBANA_INLINE Tensors UnitTape::with_casts(Tensors arguments) const {
   for (const std::size_t i : casts_)
-    arguments.push_back(at::autocast::cached_cast(at::autocast::get_autocast_dtype(at::kCPU),
-                                                  tensors_->parameters[i], at::kCPU));
+    arguments.push_back(bridge::weight_cast(tensors_->parameters[i]));
   return arguments;
-}
-
-/// Returns false if another thread has made autocast forget them meanwhile: the process has one
-/// memory of them. Such a recording has casts of its own, and is of no use.
-IKEBANA_INLINE bool UnitTape::has_same_casts(const Tensors& arguments) const {
-  const Tensors now = with_casts({});
-  return std::equal(now.begin(), now.end(),
-                    arguments.end() - static_cast<std::ptrdiff_t>(now.size()),
-                    [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
 }
 
 IKEBANA_INLINE void UnitTape::add_arguments(RecordedUnit& call, const Tensors& arguments,
@@ -116,30 +123,44 @@ IKEBANA_INLINE void UnitTape::add_arguments(RecordedUnit& call, const Tensors& a
 IKEBANA_INLINE Tensors UnitTape::record(const Tensors& own_arguments, bool throws,
                                         c10::function_ref<void(Recorder&)> allow,
                                         c10::function_ref<Tensors(Recorder&)> compute) {
-  casts_ = weights_that_are_cast();
+  UnitEdges outside;
+  const bridge::CastCacheMark mark;
   const Tensors arguments = with_casts(own_arguments);
   auto call = std::make_shared<RecordedCall>(shared_from_this(), throws);
   open_ = call;
   RecordedUnit& unit = call->unit;
   unit.allow(*tensors_), allow(unit.recorder);
   add_arguments(unit, arguments, own_arguments.size());
+  each_other_cast([&](std::size_t i, const at::Tensor& cast) {
+    unit.recorder.allow(cast, MemoryUse::Given, tensors_->parameter_names[i] + ".cast");
+  });
   Tensors results = unit.forward(compute);
-  if (!has_same_casts(arguments)) return open_.reset(), results;
+  // A recording that has made casts, or made them again, is of no use.
+  if (note_casts(unit.recorder)) return open_.reset(), first_.reset(), results;
+  if (!mark.is_there()) return open_.reset(), results;
   if (unit.recorder.problems().empty() && !unit.computes())
     return is_as_usual_ = true, open_.reset(), results;
 
-  Tensors targets = arguments;
-  targets.insert(targets.end(), tensors_->parameters.begin(), tensors_->parameters.end());
-  auto outside = unit.end_forward(results, std::move(targets));
+  unit.end_forward(results, targets_of(unit, arguments), outside);
   if (!unit.recorder.problems().empty()) return refuse(unit.recorder.problems(), throws), results;
   if (!unit.has_backward()) return call->end(), results;
   return connected(call, results, std::move(outside));
 }
 
+IKEBANA_INLINE UnitTargets UnitTape::targets_of(const RecordedUnit& call,
+                                                const Tensors& arguments) const {
+  UnitTargets all{arguments, {}};
+  all.tensors.insert(all.tensors.end(), tensors_->parameters.begin(), tensors_->parameters.end());
+  all.first_cast.resize(all.tensors.size());
+  const std::size_t own = arguments.size() - casts_.size();
+  for (std::size_t i = 0; i < casts_.size(); ++i)
+    all.first_cast[arguments.size() + casts_[i]] = call.recorder.first_read(arguments[own + i]);
+  return all;
+}
+
 /// Returns the results with the node of the call in the place of their graph.
 IKEBANA_INLINE Tensors UnitTape::connected(const std::shared_ptr<RecordedCall>& call,
-                                           const Tensors& results,
-                                           std::vector<torch::autograd::Edge> outside) {
+                                           const Tensors& results, UnitEdges outside) {
   Tensors all, with_gradients;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const at::Tensor& t = results[i];
@@ -195,19 +216,22 @@ IKEBANA_INLINE void UnitTape::end_recording(UnitRecording recording, bool throws
   first_.reset();
 }
 
-/// Returns for each memory whether operators of a phase read it.
-inline std::vector<bool> read_by(const Recording& recording, std::optional<Phase> phase = {}) {
+/// Returns for each memory whether the tape's operators of a phase read it.
+inline std::vector<bool> read_by(const Recording& recording, Phase phase) {
   std::vector<bool> all(recording.memory.size());
   for (const std::size_t k : called_operators(recording))
-    if (!phase || recording.operators[k].phase == *phase)
+    if (recording.operators[k].phase == phase)
       each_defined(recording.operators[k].arguments,
                    [&](const RecordedTensor& t) { all[t.memory] = true; });
   return all;
 }
 
-/// A cast that no operator of the tape reads is not made in replays.
+/// A cast that no operator of the unit reads is not made in replays. An operator whose result
+/// nothing needs counts as well: other units then use the cast that it made.
 IKEBANA_INLINE void UnitTape::drop_unused_casts() {
-  const std::vector<bool> is_read = read_by(tape_->recording());
+  std::vector<bool> is_read(tape_->recording().memory.size());
+  for (const RecordedOperator& one : tape_->recording().operators)
+    each_defined(one.arguments, [&](const RecordedTensor& t) { is_read[t.memory] = true; });
   const std::size_t first = recorded_.arguments.size() - casts_.size();
   auto& targets = recorded_.targets;
   for (std::size_t i = casts_.size(); i-- > 0;) {

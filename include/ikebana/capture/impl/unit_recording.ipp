@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <ikebana/bridge/nodes.hpp>
 #include <ikebana/capture/unit_recording.hpp>
 #include <ikebana/detail/form.hpp>
 
@@ -36,7 +35,7 @@ IKEBANA_INLINE std::string difference(const UnitRecording& a, const UnitRecordin
       differ(a.results, b.results))
     return "the results are others, or have another form, than in the call before. Return the same "
            "in each call.";
-  if (a.targets != b.targets || differ(a.gradients, b.gradients))
+  if (a.targets != b.targets || a.before_cast != b.before_cast || differ(a.gradients, b.gradients))
     return "the gradients of arguments and parameters are others than in the call before. Call the "
            "same operators in each call.";
   return {};
@@ -70,10 +69,27 @@ class UnitNode : public torch::autograd::Node {
   bool is_last_ = false;
 };
 
+/// Passes on gradients as they are.
+struct LaterGradients : torch::autograd::Node {
+  explicit LaterGradients(std::uint64_t number) : Node(number) {}
+  std::string name() const override { return "ikebana::LaterGradients"; }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
+
+IKEBANA_INLINE void UnitEdges::add(torch::autograd::Edge edge, const at::Tensor& target,
+                                   bool is_before_cast) {
+  if (!is_before_cast) return all.push_back(std::move(edge));
+  if (later_ == nullptr) later_ = bridge::make_node<LaterGradients>(number_);
+  later_->add_next_edge(std::move(edge));
+  all.emplace_back(later_, later_->add_input_metadata(target));
+}
+
 IKEBANA_INLINE void connect(const std::string& unit, std::shared_ptr<UnitBackwardCall> call,
-                            std::vector<torch::autograd::Edge> outside, const Tensors& results) {
+                            UnitEdges outside, const Tensors& results) {
   auto node = bridge::make_node<UnitNode>(unit, std::move(call));
-  node->set_next_edges(std::move(outside));
+  node->set_next_edges(std::move(outside.all));
   for (const at::Tensor& t : results) bridge::set_result_of(t, node);
 }
 
@@ -142,11 +158,10 @@ IKEBANA_INLINE void RecordedUnit::take_results(const Tensors& results) {
                            "` is changed in place, and is the caller's. Change a clone.");
 }
 
-IKEBANA_INLINE std::vector<torch::autograd::Edge> RecordedUnit::end_forward(const Tensors& results,
-                                                                            Tensors targets) {
+IKEBANA_INLINE void RecordedUnit::end_forward(const Tensors& results, const UnitTargets& targets,
+                                              UnitEdges& outside) {
   take_results(results);
-  if (!recorder.problems().empty()) return {};
-  return cut(targets);
+  if (recorder.problems().empty()) cut(targets, outside);
 }
 
 /// Calls `f(node)` once for each node with a number from `begin` to before `end`.
@@ -176,10 +191,10 @@ struct LeadingOut {
   std::size_t edge, target;
 };
 
-IKEBANA_INLINE std::vector<torch::autograd::Edge> RecordedUnit::cut(const Tensors& targets) {
+IKEBANA_INLINE void RecordedUnit::cut(const UnitTargets& targets, UnitEdges& outside) {
   using torch::autograd::Edge;
   std::vector<Edge> edges;
-  for (const at::Tensor& t : targets)
+  for (const at::Tensor& t : targets.tensors)
     edges.push_back(has_gradient(t) ? torch::autograd::impl::gradient_edge(t) : Edge());
   std::vector<LeadingOut> all;
   each_node(roots_, begin_, end_, [&](torch::autograd::Node& node) {
@@ -195,21 +210,21 @@ IKEBANA_INLINE std::vector<torch::autograd::Edge> RecordedUnit::cut(const Tensor
       all.push_back({&node, i, static_cast<std::size_t>(found - edges.begin())});
     }
   });
-  if (!recorder.problems().empty()) return {};
+  if (!recorder.problems().empty()) return;
   // Autograd runs the nodes of a forward in the opposite order, and adds up gradients as they come.
   std::sort(all.begin(), all.end(), [](const LeadingOut& a, const LeadingOut& b) {
     return std::pair(b.node->sequence_nr(), a.edge) < std::pair(a.node->sequence_nr(), b.edge);
   });
-  std::vector<Edge> outside;
   for (const LeadingOut& one : all) {
+    const at::Tensor& target = targets.tensors[one.target];
+    const bool is_before_cast = one.node->sequence_nr() < targets.first_cast[one.target];
     Edge& edge = one.node->next_edges()[one.edge];
     auto end = bridge::make_node<UnitEnd>(unit_, edge);
-    end->add_input_metadata(targets[one.target]);
-    outside.push_back(std::exchange(edge, Edge(std::move(end), 0)));
+    end->add_input_metadata(target);
+    outside.add(std::exchange(edge, Edge(std::move(end), 0)), target, is_before_cast);
     ends_.push_back(edge);
-    recording.targets.push_back(one.target);
+    recording.targets.push_back(one.target), recording.before_cast.push_back(is_before_cast);
   }
-  return outside;
 }
 
 /// Several seeds may share memory: a sum passes on one gradient to all of its terms. The form of

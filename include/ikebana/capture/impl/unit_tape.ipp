@@ -61,6 +61,7 @@ IKEBANA_INLINE std::vector<c10::Storage> UnitTape::allocate(
 }
 
 IKEBANA_INLINE Tensors UnitTape::replay(Tensors own_arguments) {
+  UnitEdges outside;
   const Tensors arguments = with_casts(std::move(own_arguments));
   auto call = std::make_shared<ReplayedCall>(shared_from_this());
   for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -80,17 +81,20 @@ IKEBANA_INLINE Tensors UnitTape::replay(Tensors own_arguments) {
       torch::autograd::impl::set_version_counter(
           results[i], first[index]->unsafeGetTensorImpl()->version_counter());
   }
-  if (!recorded_.targets.empty()) connect_replayed(call, arguments, results);
+  if (!recorded_.targets.empty()) connect_replayed(call, arguments, results, std::move(outside));
   return results;
 }
 
 IKEBANA_INLINE void UnitTape::connect_replayed(const std::shared_ptr<ReplayedCall>& call,
-                                               const Tensors& arguments, const Tensors& results) {
-  std::vector<torch::autograd::Edge> outside;
-  for (const std::size_t target : recorded_.targets)
-    outside.push_back(torch::autograd::impl::gradient_edge(
-        target < arguments.size() ? arguments[target]
-                                  : tensors_->parameters[target - arguments.size()]));
+                                               const Tensors& arguments, const Tensors& results,
+                                               UnitEdges outside) {
+  outside.all.reserve(recorded_.targets.size());
+  for (std::size_t i = 0; i < recorded_.targets.size(); ++i) {
+    const std::size_t at = recorded_.targets[i];
+    const at::Tensor& target =
+        at < arguments.size() ? arguments[at] : tensors_->parameters[at - arguments.size()];
+    outside.add(torch::autograd::impl::gradient_edge(target), target, recorded_.before_cast[i]);
+  }
   auto keep = [&](const RecordedTensor& recorded, const at::Tensor& t) {
     call->bounds.push_back({recorded.memory, OperatorTape::beginning_of(recorded, t), t.storage()});
     call->versions.emplace_back(t);

@@ -1,6 +1,8 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
+#include <set>
+#include <string_view>
 
 namespace ikebana::detail {
 
@@ -10,6 +12,14 @@ IKEBANA_INLINE void check_metric_names(const std::vector<std::string>& names) {
       if (names[i] == names[j])
         throw BadValue("evaluate: two metrics have the name `" + names[i] +
                        "`. Give each a name of its own.");
+}
+
+IKEBANA_INLINE void check_value_names(const MetricValues& values) {
+  std::set<std::string_view> names;
+  for (const auto& [name, value] : values)
+    if (!names.insert(name).second)
+      throw BadValue("evaluate: two numbers of metrics have the name `" + name +
+                     "`. Give the metrics other names.");
 }
 
 IKEBANA_INLINE EvaluatedSoFar::EvaluatedSoFar(EachMetric metrics) {
@@ -33,8 +43,9 @@ IKEBANA_INLINE Evaluation EvaluatedSoFar::result(RankGroup* ranks) {
   Evaluation evaluation{sums_.mean(), sums_.count(), {}};
   for (const auto& metric : metrics_) {
     if (ranks != nullptr) metric.reduce(*ranks);
-    evaluation.metrics.emplace_back(metric.name(), metric.value());
+    for (auto& named : metric.values()) evaluation.metrics.push_back(std::move(named));
   }
+  check_value_names(evaluation.metrics);
   return evaluation;
 }
 

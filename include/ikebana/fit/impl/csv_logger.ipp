@@ -1,79 +1,120 @@
 #pragma once
 #include <charconv>
+#include <cstdlib>
+#include <ikebana/detail/csv.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/fit/csv_logger.hpp>
-#include <ikebana/fit/fit.hpp>
-#include <ikebana/posix/posix_files.hpp>
+#include <string_view>
 
 namespace ikebana {
 
-IKEBANA_INLINE CSVLogger::CSVLogger(std::string path) : file_(detail::make_shared_apart<File>()) {
-  file_->path = std::move(path);
-  detail::check_replaceable(file_->path);
-  file_->out.open(file_->path, std::ios::trunc);
-  check_written();
+namespace detail {
+
+/// Reads lines of comma-separated values. A quoted value may have commas and line breaks.
+class CSVReader {
+ public:
+  explicit CSVReader(std::string_view text) : text_(text) {}
+  /// Reads the next line. Returns false at the end.
+  bool next() {
+    begin_ = at_, cells_.assign(1, "");
+    if (at_ == text_.size()) return false;
+    for (bool in_quotes = false; at_ < text_.size();) {
+      const char c = text_[at_++];
+      if (!in_quotes && c == '\n') break;
+      if (!in_quotes && c == ',') cells_.emplace_back();
+      else if (c != '"') cells_.back() += c;
+      else if (in_quotes && at_ < text_.size() && text_[at_] == '"') cells_.back() += text_[at_++];
+      else in_quotes = !in_quotes;
+    }
+    return true;
+  }
+  const std::vector<std::string>& cells() const { return cells_; }
+  /// The line with its line break.
+  std::string_view line() const { return text_.substr(begin_, at_ - begin_); }
+
+ private:
+  std::string_view text_;
+  std::size_t at_ = 0, begin_ = 0;
+  std::vector<std::string> cells_;
+};
+
+}  // namespace detail
+
+IKEBANA_INLINE CSVLogger::CSVLogger(std::string path, LogRows rows)
+    : rows_(rows), file_(detail::make_shared_apart<File>(std::move(path))) {}
+
+IKEBANA_INLINE void CSVLogger::begin(const LogStart& start) {
+  if (start.resumed)
+    file_->log.open_kept([&](const std::string& text) { return kept(text, start); });
+  else if (!file_->log.is_open()) file_->log.open_new();
+}
+
+IKEBANA_INLINE void CSVLogger::log(const Report& report) const {
+  if (rows_ == LogRows::steps) (*this)(report);
+}
+
+IKEBANA_INLINE void CSVLogger::log(const Validation& validation) const {
+  if (rows_ == LogRows::validations) (*this)(validation);
+}
+
+IKEBANA_INLINE void CSVLogger::log(const Epoch& epoch) const {
+  if (rows_ == LogRows::epochs) (*this)(epoch);
 }
 
 IKEBANA_INLINE void CSVLogger::operator()(const Report& report) const {
-  Row row = {{"step", double(report.step)}, {"loss", report.loss()}};
-  for (const auto& part : report.value.parts)
-    if (!part.name.empty()) row.emplace_back(part.name, report.term(part.name));
-  row.emplace_back("lr", report.learning_rate);
-  if (auto norm = report.grad_norm()) row.emplace_back("grad_norm", *norm);
-  if (report.peak_bytes) row.emplace_back("peak_bytes", double(*report.peak_bytes));
-  if (report.undone) {
-    row.emplace_back("microbatches", double(report.microbatches));
-    row.emplace_back("undone", double(*report.undone));
-  }
-  row.emplace_back("skipped", report.skipped());
-  row.emplace_back("seconds", report.seconds);
-  (*this)(row);
+  (*this)(columns_of(report));
 }
 
-IKEBANA_INLINE void CSVLogger::operator()(const Epoch& epoch) const {
-  Row row = {{"epoch", double(epoch.epoch)},
-             {"steps", double(epoch.steps)},
-             {"loss", epoch.loss},
-             {"seconds", epoch.seconds}};
-  if (epoch.validation) {
-    row.emplace_back("val_loss", epoch.validation->loss);
-    for (const auto& [name, value] : epoch.validation->metrics)
-      row.emplace_back("val_" + name, value);
-  }
-  (*this)(row);
+IKEBANA_INLINE void CSVLogger::operator()(const Validation& validation) const {
+  (*this)(columns_of(validation));
 }
+
+IKEBANA_INLINE void CSVLogger::operator()(const Epoch& epoch) const { (*this)(columns_of(epoch)); }
 
 IKEBANA_INLINE void CSVLogger::operator()(const Row& row) const {
   std::string names, values;
   for (const auto& [name, value] : row) {
-    names += (names.empty() ? "" : ",") + quoted(name);
+    names += (names.empty() ? "" : ",") + detail::csv_field(name);
     values += (values.empty() ? "" : ",") + text(value);
   }
-  if (file_->columns.empty()) file_->out << (file_->columns = names) << '\n';
-  if (file_->columns != names)
-    throw Error("CSVLogger: `" + file_->path + "` has the columns " + file_->columns +
-                ", and this row has " + names + ". Use one logger for each kind of row.");
-  file_->out << values << std::endl;
-  check_written();
+  std::string& columns = file_->columns;
+  if (!columns.empty() && columns != names)
+    throw Error("CSVLogger: `" + file_->log.path() + "` has the columns " + columns +
+                ", and this row has " + names +
+                ". Use one logger for each kind of row; for a training that goes on with another "
+                "recipe, another file.");
+  file_->log.add((columns.empty() ? names + "\n" : "") + values + "\n");
+  columns = names;
 }
 
-IKEBANA_INLINE void CSVLogger::check_written() const {
-  if (!file_->out)
-    throw Error("CSVLogger: cannot write to `" + file_->path +
-                "`. Check that its folder exists and the disk has free space.");
+IKEBANA_INLINE std::string CSVLogger::kept(const std::string& text, const LogStart& start) const {
+  detail::CSVReader reader(text);
+  std::string lines, columns;
+  if (reader.next()) lines = reader.line(), columns = lines.substr(0, lines.size() - 1);
+  const std::vector<std::string> names = reader.cells();
+  const std::string& path = file_->log.path();
+  while (reader.next()) {
+    const std::vector<std::string>& cells = reader.cells();
+    if (cells.size() != names.size())
+      throw BadFile("CSVLogger: `" + path + "` is not a log with the columns " + columns +
+                    ": it has the line `" +
+                    std::string(reader.line().substr(0, reader.line().size() - 1)) +
+                    "`. Name another file, or remove this one.");
+    std::optional<double> step, epoch;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == "step") step = std::strtod(cells[i].c_str(), nullptr);
+      if (names[i] == "epoch") epoch = std::strtod(cells[i].c_str(), nullptr);
+    }
+    if (detail::is_before(start, step, epoch, path)) lines += reader.line();
+  }
+  file_->columns = columns;
+  return lines;
 }
 
 IKEBANA_INLINE std::string CSVLogger::text(double value) {
   char buffer[32];
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
-IKEBANA_INLINE std::string CSVLogger::quoted(const std::string& name) {
-  if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
-  std::string escaped = "\"";
-  for (char c : name) escaped += c == '"' ? "\"\"" : std::string(1, c);
-  return escaped + "\"";
 }
 
 }  // namespace ikebana

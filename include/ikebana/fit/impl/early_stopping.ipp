@@ -54,8 +54,8 @@ IKEBANA_INLINE FitStopper::FitStopper(const std::optional<EarlyStopping>& values
   if (values) rule_ = *values, stopper_.emplace(*values);
 }
 
-IKEBANA_INLINE void FitStopper::end_epoch(const Epoch& epoch) {
-  if (stopper_) stopper_->step(value_by(rule_, epoch));
+IKEBANA_INLINE void FitStopper::add(const Evaluation& evaluation) {
+  if (stopper_) stopper_->step(value_by(rule_, evaluation));
 }
 
 IKEBANA_INLINE void FitStopper::state(Archive& archive) {

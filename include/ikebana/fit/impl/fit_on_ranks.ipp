@@ -16,11 +16,15 @@ class FitLines {
     text_ += name + " = " + c10::str(value) + "\n";
   }
   void add_options(const FitSettings& options) {
-    add("epochs", options.epochs), add("batches_per_step", options.batches_per_step);
+    add("epochs", options.max_epochs()), add("max_steps", options.max_steps.value_or(-1));
+    add("batches_per_step", options.batches_per_step);
     add("validate", options.validate ? "set" : "left out");
+    add("validate_every", options.validate_every);
     std::string names;
     for (const auto& metric : options.metrics) names += metric + " ";
-    add("metrics", names);
+    add("metrics", names), names.clear();
+    for (const auto& metric : options.train_metrics) names += metric.name() + " ";
+    add("train_metrics", names);
     add("early_stopping", options.early_stopping ? "set" : "left out");
     if (options.early_stopping) {
       add("early_stopping->patience", options.early_stopping->patience);

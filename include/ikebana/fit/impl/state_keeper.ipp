@@ -20,8 +20,17 @@ IKEBANA_INLINE StateKeeper::StateKeeper(FitCalls& calls, const FitSettings& opti
   fit_state_.batches_per_step = options.batches_per_step;
   fit_state_.batches = calls.indexed_batches();
   for (const auto& metric : options.metrics) fit_state_.metrics.push_back(metric);
+  begin_train_metrics();
   if (options.keep_best) fit_state_.best_rule = text_of_rule(*options.keep_best);
   if (saves()) parts();  // reports two parts of one name now
+}
+
+IKEBANA_INLINE void StateKeeper::begin_train_metrics() {
+  if (options_.train_metrics.empty()) return;
+  const auto several = calls_.several_ranks();
+  fit_state_.train_metrics.begin(options_.train_metrics, several ? several->data().rank() : 0,
+                                 several ? several->data().size() : 1,
+                                 saves() && resumes_within_epoch());
 }
 
 IKEBANA_INLINE void StateKeeper::begin() {
@@ -32,16 +41,16 @@ IKEBANA_INLINE void StateKeeper::begin() {
   if (auto newest = folder_.newest()) resume({std::move(newest->tensors), {}}, /*rank=*/0);
 }
 
-IKEBANA_INLINE void StateKeeper::after_step() {
+IKEBANA_INLINE void StateKeeper::after_step(const Evaluation* validation) {
   step_is_saved_ = false;
-  if (saves() && options_.save_every > 0 && calls_.steps() % options_.save_every == 0)
-    save(/*is_best=*/false);
+  if (!saves()) return;
+  const bool best = validation && is_best(*validation);
+  if (best || (options_.save_every > 0 && calls_.steps() % options_.save_every == 0)) save(best);
 }
 
 IKEBANA_INLINE void StateKeeper::after_epoch(const Epoch& epoch) {
   if (!saves()) return;
-  wait_for_disk();  // if the best state so far fails to be saved, this epoch may be the best
-  save(is_best(epoch));
+  save(epoch.validation && is_best(*epoch.validation));
 }
 
 IKEBANA_INLINE void StateKeeper::after_stop() {
@@ -76,6 +85,12 @@ IKEBANA_INLINE void StateKeeper::check() {
   refuse_if(options_.save_every > 0 && !resumes_within_epoch(),
             "save_every is set, and this loader cannot resume within an epoch. Use "
             "ikebana::DataLoader, or leave save_every out: each epoch ends with a save.");
+  refuse_if(options_.keep_best && options_.validates_by_steps() && !resumes_within_epoch(),
+            "keep_best with validate_every saves within epochs, and this loader cannot resume "
+            "there. Use ikebana::DataLoader, or leave validate_every out.");
+  refuse_if(options_.keep_best && options_.max_steps && !options_.validates_by_steps(),
+            "keep_best chooses by validations at the ends of epochs, and max_steps may end "
+            "within one. Set validate_every, or epochs instead of max_steps.");
 }
 
 IKEBANA_INLINE void StateKeeper::refuse_other_states(bool is_empty) const {
@@ -151,6 +166,7 @@ IKEBANA_INLINE void StateKeeper::resume_on_ranks(RankGroup& group,
 IKEBANA_INLINE void StateKeeper::resume(RankState state, std::int64_t rank) {
   calls_.restore_rows(std::move(state), parts());
   fit_state_.history.resumed_at = calls_.steps();
+  fit_state_.number_epochs(calls_.steps());
   if (!options_.progress || rank != 0) return;
   std::fprintf(stderr, "fit: resumes after %lld steps, in epoch %lld, from the state in `%s`\n",
                static_cast<long long>(calls_.steps()), static_cast<long long>(fit_state_.epoch),
@@ -164,10 +180,11 @@ IKEBANA_INLINE StateParts StateKeeper::parts() {
   return parts;
 }
 
-IKEBANA_INLINE bool StateKeeper::is_best(const Epoch& epoch) {
+IKEBANA_INLINE bool StateKeeper::is_best(const Evaluation& evaluation) {
   if (!options_.keep_best) return false;
+  wait_for_disk();  // if the best state so far fails to be saved, this one may be the best
   const KeepBest& rule = *options_.keep_best;
-  const double value = value_by(rule, epoch);
+  const double value = value_by(rule, evaluation);
   double& best = fit_state_.best;
   const bool better = smallest_is_best(rule) ? value < best : value > best;
   if (std::isnan(value) || (!better && !std::isnan(best))) return false;

@@ -3,28 +3,52 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/observe/memory_meter.hpp>
+#include <ikebana/observe/module_memory.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE MemoryMeter::MemoryMeter(c10::Device device, const UnitTable& table,
+                                        std::int64_t uncounted)
+    : device_(device), table_(table), uncounted_(uncounted) {}
+IKEBANA_INLINE MemoryMeter::~MemoryMeter() { close(); }
 
 IKEBANA_INLINE void MemoryMeter::open(bool by_unit, std::function<std::int64_t()> gathered) {
   report_ = make_shared_apart<MemoryReport>();
   report_->device = device_.str();
   by_unit_ = by_unit, gathered_ = std::move(gathered);
-  const std::size_t units = by_unit ? table_.units().size() : 0;
-  for (std::size_t u = 0; u < units; ++u) report_->units.push_back({table_.units()[u].name});
   activations_.begin_step();
   nodes_.begin_forward();
   phase_ = Phase::Data, heard_ = {};
   counter_.reset_peak();
   report_->before = counter_.now() + uncounted_;
   outer_ = std::exchange(bridge::place_source, this), is_open_ = true;
-  if (by_unit && device_.is_cpu() && bridge::sources_of_thread == nullptr)
-    (heard_by_ = &bridge::CountingAllocatorV2::install())->add(*this);
+  if (by_unit) follow_units();
+}
+
+IKEBANA_INLINE void MemoryMeter::follow_units() {
+  const bool hears = device_.is_cpu() && bridge::sources_of_thread == nullptr;
+  if (hears && table_.units().size() == 1) {
+    if (!modules_) modules_ = std::make_shared<MeasuredModules>(table_, /*by_module=*/true);
+    by_module_ = std::make_shared<ModuleMemory>(*modules_, phase_);
+    module_activations_.clear();
+  }
+  const std::size_t units = by_module_ ? modules_->size() : table_.units().size();
+  for (std::size_t u = 0; u < units; ++u) report_->units.push_back({name_of(u)});
+  if (hears) (heard_by_ = &bridge::CountingAllocatorV2::install())->add(*this);
+}
+
+IKEBANA_INLINE std::size_t MemoryMeter::present_unit() const noexcept {
+  return by_module_ ? by_module_->present() : nodes_.unit(phase_);
+}
+
+IKEBANA_INLINE const std::string& MemoryMeter::name_of(std::size_t unit) const noexcept {
+  return by_module_ ? modules_->part(unit).name : table_.units()[unit].name;
 }
 
 IKEBANA_INLINE void MemoryMeter::close() noexcept {
   if (!std::exchange(is_open_, false)) return;
   bridge::place_source = outer_;
+  by_module_.reset();
   if (auto* allocator = std::exchange(heard_by_, nullptr)) allocator->remove(*this);
 }
 
@@ -38,6 +62,10 @@ IKEBANA_INLINE std::shared_ptr<MemoryReport> MemoryMeter::finish(
   for (std::int64_t& peak : r.phase_peaks) peak += peak > 0 ? uncounted_ : 0;
   for (std::size_t u = 0; u < r.units.size(); ++u) {
     if (u < activations_.bytes().size()) r.units[u].activations = activations_.bytes()[u];
+    if (u > 0 && u < module_activations_.size()) {
+      r.units[u].activations = module_activations_[u];
+      r.units[0].activations -= module_activations_[u];
+    }
     for (std::int64_t* peak : {&r.units[u].forward_peak, &r.units[u].backward_peak})
       *peak += *peak > 0 ? uncounted_ : 0;
   }
@@ -53,8 +81,16 @@ IKEBANA_INLINE MemoryMeter::PhaseScope::PhaseScope(MemoryMeter& meter, Phase pha
 
 IKEBANA_INLINE MemoryMeter::PhaseScope::~PhaseScope() {
   meter_.mark();
-  if (meter_.follows_units() && std::uncaught_exceptions() == exceptions_)
-    meter_.activations_.end_forward(meter_.without_gathered());
+  if (meter_.follows_units() && std::uncaught_exceptions() == exceptions_) meter_.end_forward();
+}
+
+IKEBANA_INLINE void MemoryMeter::end_forward() {
+  activations_.end_forward(without_gathered());
+  if (!by_module_ || !module_activations_.empty()) return;
+  try {
+    module_activations_ = by_module_->end_forward();
+  } catch (const std::bad_alloc&) {  // then they are the model's
+  }
 }
 
 IKEBANA_INLINE void MemoryMeter::describe(const Masters& masters,
@@ -67,7 +103,7 @@ IKEBANA_INLINE void MemoryMeter::describe(const Masters& masters,
 }
 
 IKEBANA_INLINE bridge::MemoryPlace MemoryMeter::place() const noexcept {
-  return {phase_name(phase_), table_.units()[present_unit()].name};
+  return {phase_name(phase_), name_of(present_unit())};
 }
 
 IKEBANA_INLINE void MemoryMeter::allocated(const void*, int64_t, int64_t in_use) noexcept {

@@ -49,6 +49,7 @@ IKEBANA_INLINE void StoredActivations::end_forward() noexcept {
 IKEBANA_INLINE StoredActivations::Pointer StoredActivations::add(const at::Tensor& t,
                                                                  std::int64_t first,
                                                                  std::int64_t size) {
+  const InnerPhaseScope scope(InnerPhase::Offload);
   const std::lock_guard lock(mutex_);
   auto& all = known_[t.storage().unsafeGetStorageImpl()];
   const c10::VariableVersion& counter = t.unsafeGetTensorImpl()->version_counter();
@@ -64,6 +65,7 @@ IKEBANA_INLINE StoredActivations::Pointer StoredActivations::add(const at::Tenso
 }
 
 IKEBANA_INLINE at::Tensor StoredActivations::get(StoredActivation& one) {
+  const InnerPhaseScope scope(InnerPhase::Offload);
   const std::lock_guard lock(mutex_);
   begin_to_return(one);
   copies_.wait_for(one.arrived);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/posix/control_groups.hpp>
 #include <ikebana/posix/machine_memory.hpp>
 #include <new>
 #include <sstream>
@@ -42,23 +43,15 @@ IKEBANA_INLINE std::optional<std::int64_t> number_in(const std::string& path,
   return {};
 }
 
-/// Bounds the memory by the limits of the group at `path` and of each group around it. Files that
-/// the system can drop count as free. In a container, the group's own folder may be the root.
-inline void bound_by_group(MachineMemory& memory, const std::string& root, const GroupFiles& files,
-                           std::string path) {
-  for (;;) {
-    const std::string folder = root + "/sys/fs/cgroup" + files.folder + path + "/";
-    const auto limit = number_in(folder + files.limit, ""),
-               used = number_in(folder + files.used, "");
-    if (limit && used && *limit < memory.total) {
-      const std::int64_t files_of_it =
-          number_in(folder + "memory.stat", files.reclaimable).value_or(0);
-      memory.free = std::clamp<std::int64_t>(*limit - *used + files_of_it, 0, memory.free);
-      memory.total = *limit;
-    }
-    if (path.empty()) return;
-    path.resize(path.find_last_of('/'));
-  }
+/// Bounds the memory by the limits of the control group in a folder. Files that the system can drop
+/// count as free.
+inline void bound_by_group(MachineMemory& memory, const GroupFiles& files,
+                           const std::string& folder) {
+  const auto limit = number_in(folder + files.limit, ""), used = number_in(folder + files.used, "");
+  if (!limit || !used || *limit >= memory.total) return;
+  const std::int64_t files_of_it = number_in(folder + "memory.stat", files.reclaimable).value_or(0);
+  memory.free = std::clamp<std::int64_t>(*limit - *used + files_of_it, 0, memory.free);
+  memory.total = *limit;
 }
 
 IKEBANA_INLINE std::optional<MachineMemory> machine_memory(const std::string& root) {
@@ -67,17 +60,9 @@ IKEBANA_INLINE std::optional<MachineMemory> machine_memory(const std::string& ro
   if (!total || !free) return {};
   MachineMemory memory{*total * 1024, *free * 1024, 0};
   memory.resident = number_in(root + "/proc/self/status", "VmRSS:").value_or(0) * 1024;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == line.npos) continue;
-    std::string path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    if (controllers == ",,") bound_by_group(memory, root, second_version, path);
-    else if (controllers.find(",memory,") != controllers.npos)
-      bound_by_group(memory, root, first_version, path);
-  }
+  each_control_group(root, "memory", [&](const std::string& folder, bool is_second_version) {
+    bound_by_group(memory, is_second_version ? second_version : first_version, folder);
+  });
   return memory;
 }
 

@@ -1,4 +1,7 @@
 #pragma once
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ikebana/detail/form.hpp>
@@ -46,6 +49,15 @@ IKEBANA_INLINE bool has_avx512_kernels() {
 #else
   return false;
 #endif
+}
+
+IKEBANA_INLINE std::int64_t largest_cache() {
+  std::int64_t largest = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+  for (const int name : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE})
+    largest = std::max(largest, static_cast<std::int64_t>(::sysconf(name)));
+#endif
+  return largest;
 }
 
 }  // namespace ikebana::detail

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/run/failed_unit.hpp>
 #include <string_view>
@@ -40,9 +41,10 @@ inline std::string operator_text(const c10::Error& error) {
 IKEBANA_INLINE std::string FailedUnit::place(const std::exception& error,
                                              const std::string& what) const {
   if (what.find("CUDA error") != what.npos || what.find("device-side") != what.npos) return {};
+  const bool is_noted = exception_ && exception_ == std::current_exception();
+  if (is_noted && !operator_.empty()) return operator_ + unit_;
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  return (torch ? operator_text(*torch) : "") +
-         (exception_ && exception_ == std::current_exception() ? unit_ : "");
+  return (torch ? operator_text(*torch) : "") + (is_noted ? unit_ : "");
 }
 
 IKEBANA_INLINE void FailedUnit::note_inputs(const std::string& unit,
@@ -53,8 +55,18 @@ IKEBANA_INLINE void FailedUnit::note_inputs(const std::string& unit,
   each_input([&](const at::Tensor& t) {  // the forward may have moved from it
     if (t.defined()) inputs += (inputs.empty() ? "" : ", ") + tensor_text(t);
   });
+  operator_.clear();
   unit_ = unit.empty() ? ", in the forward of the model" : ", in unit `" + unit + "`";
   if (!inputs.empty()) unit_ += ", which was given " + inputs;
+  exception_ = std::move(present);
+}
+
+IKEBANA_INLINE void FailedUnit::note_operator(const std::string& op, const std::string& unit) {
+  std::exception_ptr present = std::current_exception();
+  if (exception_ != present) unit_ = unit.empty() ? "" : ", in unit `" + unit + "`";
+  std::string name = op.starts_with("aten::") ? op.substr(6) : op;
+  std::replace(name.begin(), name.end(), '.', '_');  // as frames have it
+  operator_ = ", in `" + name + "`";
   exception_ = std::move(present);
 }
 

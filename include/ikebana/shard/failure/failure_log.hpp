@@ -48,6 +48,8 @@ class FailureLog {
   void report(const std::string& prefix, RankReport own) noexcept;
   /// Returns what another rank reported; or which ranks give no sign of life; or `error`.
   std::string reason(const std::string& prefix, const std::string& error);
+  /// Returns true for a text of `reason` that another rank has reported: `rank 1: ...`.
+  static bool is_report(const std::string& reason);
   /// Returns when all ranks have come to this prefix. Throws RankFailed if they will not, or not
   /// within the time limit.
   void await_all(const std::string& prefix);

@@ -65,6 +65,9 @@ class AllRanks : public ShardHooks {
   void set_repeats(bool repeats) noexcept {
     if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
   }
+  /// Returns the last 64 exchanges of this rank with the others, also one that does not end.
+  /// Any thread may call it at any time.
+  FlightRecord flight_record() const { return connection_.flight_record(); }
   /// Returns the bytes in use for parameters on their way, besides the parameters themselves.
   std::int64_t bytes_on_their_way() const noexcept { return connection_.bytes_on_their_way(); }
   /// Is called in a copy of the process, which cannot reach the other ranks. From then on, each of

@@ -50,6 +50,9 @@ class RankBackends {
   /// The tensor that is broadcast for `t`: contiguous, and in host memory if Gloo sends it. It is
   /// `t` itself, a copy, or memory for a copy that is received first.
   at::Tensor to_broadcast(const at::Tensor& t, bool is_received) const;
+  /// Returns true if the host waits for messages of this device's tensors, as with Gloo, and false
+  /// if a stream of the device does. It is known after `connect_devices`.
+  bool host_waits(c10::Device device) const { return device.is_cpu() || stages(device); }
   /// Throws BadValue if the options ask for a backend that this device cannot use. One rank needs
   /// no backend, unless it asks for one.
   void check(c10::Device device) const;

@@ -41,6 +41,14 @@ class Connection final : public RankGroup {
   /// Returns an empty text if the ranks of the post do the same as this one, else which rank does
   /// not.
   std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
+  /// Returns the last exchanges with other ranks; none if there is one rank. Any thread may call it
+  /// at any time.
+  FlightRecord flight_record() const;
+  std::optional<std::chrono::nanoseconds> waited() const override;
+  /// Records the messages that begin while the result exists as one exchange.
+  FlightRecorder::Call recorded_call(ExchangeKind kind, std::string_view name, int tag = 0) const {
+    return {recorder_.get(), kind, name, tag};
+  }
   /// Takes the type of its trainer, for errors.
   void name_trainer(std::string name) { trainer_name_ = std::move(name); }
   const std::string& trainer_name() const { return trainer_name_; }
@@ -100,9 +108,10 @@ class Connection final : public RankGroup {
   void await_all();
   /// Begins messages by `f`. Allocates nothing after that.
   template <class F>
-  Transfer begin(int tag, StagedTensors staged, F&& f) {
+  Transfer begin(int tag, FlightRecorder::Entry entry, StagedTensors staged, F&& f) {
     begun_.make_room();
     Transfer transfer = calling(tag, f);
+    transfer.note_entry(entry);
     transfer.stage(std::move(staged));
     begun_.add(transfer);
     return transfer;
@@ -111,10 +120,19 @@ class Connection final : public RankGroup {
   template <class F>
   void waiting(Transfer& transfer, F&& f) {
     if (!transfer.is_begun()) return;
+    if (recorder_ != nullptr) recorder_->begin_wait(transfer.entry());
     calling(transfer.tag(), f);
+    if (recorder_ != nullptr) recorder_->end_wait(transfer.entry());
     transfer.put_back();
   }
   void settle();
+  std::string record_file() const;
+  /// Writes the file of this rank, if its process group has a folder for it. Returns an empty text,
+  /// or why it could not be written.
+  std::string write_record() const noexcept;
+  /// After a call has failed because of `why`: writes the file, and returns what the error says of
+  /// this rank's exchanges.
+  std::string recorded(const std::string& why) const;
   void end_oldest(std::deque<Transfer>& sent);
   /// Drops the backends at once, with all messages: while a message exists, so does the connection,
   /// and the others wait.
@@ -147,8 +165,8 @@ class Connection final : public RankGroup {
       const std::string where = prefix();
       drop();
       const std::string due = MessageTag::text(tag, units_);
-      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") +
-                       (log_ ? log_->reason(where, what) : what));
+      const std::string why = log_ ? log_->reason(where, what) : what;
+      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") + why + recorded(why));
     }
   }
 
@@ -160,8 +178,9 @@ class Connection final : public RankGroup {
   std::string name_;         // the prefix of its keys in the store
   std::string trainer_name_ = "a trainer";
   std::vector<std::string> units_;
-  std::optional<FailureLog> log_;     // no value without a store
-  std::shared_ptr<RankWaits> waits_;  // null without a store
+  std::optional<FailureLog> log_;             // no value without a store
+  std::shared_ptr<RankWaits> waits_;          // null without a store
+  std::unique_ptr<FlightRecorder> recorder_;  // null for one rank, and in a copy of the process
   bool has_met_ = false;
   std::int64_t generation_ = 0;  // grows with each failure
   GroupSum sum_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/shard/failure/flight_recorder.hpp>
 #include <ikebana/shard/group/transfer.hpp>
 #include <optional>
 #include <string>
@@ -15,17 +16,23 @@ namespace ikebana::detail {
 struct MessageTag {
   static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4,
                        buffers = 5, sparse = 6;
-  static int gather(std::size_t unit) { return static_cast<int>(first_of_units + 4 * unit); }
+  static int gather(std::size_t unit) {
+    return static_cast<int>(first_of_units + of_a_unit * unit);
+  }
   /// Returns the tag of a reduction, which also uses the next tag.
   static int reduce(std::size_t unit) { return gather(unit) + 1; }
   static int spread(std::size_t unit) { return gather(unit) + 3; }
+  /// Returns the tag of a sum that ranks pass on from one to the next. It also uses the next tag.
+  static int pass(std::size_t unit) { return gather(unit) + 4; }
 
   /// Describes the messages of a tag, for errors. It is empty for control calls, which have names
   /// of their own. `units` are the names of units; other messages are named after buckets.
   static std::string text(int tag, const std::vector<std::string>& units);
+  /// Returns the kind of exchange that the messages of a tag make.
+  static ExchangeKind kind(int tag);
 
  private:
-  static constexpr int first_of_units = 7;
+  static constexpr int first_of_units = 7, of_a_unit = 6;
 };
 
 /// Returns the device of the tensors that are sent and received.

@@ -73,6 +73,7 @@ class Transfer {
     std::future<MessageWorks> later;
     StagedTensors staged;
     int tag = 0;
+    std::int64_t entry = 0;
     bool is_given_up = false;
     std::int64_t received_bytes = 0, sent_bytes = 0;  // the bytes of memory that only these
                                                       // messages use
@@ -88,6 +89,9 @@ class Transfer {
 
   void hold(MessageWorks works) noexcept { state_->works = std::move(works); }
   void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
+  /// Takes the entry of its exchange in the connection's FlightRecorder. Call it on a prepared
+  /// transfer.
+  void note_entry(std::int64_t entry) noexcept { state_->entry = entry; }
   /// Takes the tensors that replace tensors of a device. Call it on a prepared transfer.
   void stage(StagedTensors staged) noexcept { state_->staged = std::move(staged); }
   /// Takes the bytes of memory that only these messages use, to receive and to send.
@@ -95,6 +99,7 @@ class Transfer {
   bool is_begun() const;
   /// Returns the tag of its messages. Call it on a transfer that has begun.
   int tag() const { return state_->tag; }
+  std::int64_t entry() const { return state_->entry; }
   /// Returns when all has arrived; on a device, when its stream waits for that. Throws what the
   /// backend throws, also if that is in another thread. What is sent may still be on its way: if a
   /// rank ends when a part of a message to it was written, Gloo does not end the wait for that

@@ -49,6 +49,7 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::set_requires_gradient_sync(bool is_la
 
 IKEBANA_INLINE void Mechanism<Shard<DDP>>::finish_reductions(const Masters&) {
   if (!std::exchange(syncs_, false)) return;
+  const detail::InnerPhaseScope scope(detail::InnerPhase::Reduce);
   const at::NoGradGuard no_grad;
   check_frozen();
   const auto found = buckets_->finish();
@@ -103,6 +104,7 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::check_unchanged() const {
 
 IKEBANA_INLINE void Mechanism<Shard<DDP>>::arrive(std::size_t master) {
   if (!syncs_) return;
+  const detail::InnerPhaseScope scope(detail::InnerPhase::Reduce);
   const at::NoGradGuard no_grad;
   buckets_->arrive(master);
 }

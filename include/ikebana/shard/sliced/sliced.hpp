@@ -2,6 +2,7 @@
 // The base of ZeRO, FSDP and HSDP: master weights are slices, and gradients are reduced unit by
 // unit.
 #include <cstddef>
+#include <ikebana/detail/inner_phases.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/torch.hpp>
@@ -186,6 +187,7 @@ class Sliced : public AllRanks<Policy> {
     return Tensors(gradients.size());
   }
   void finish_reductions(const Masters&) {
+    const InnerPhaseScope scope(InnerPhase::Reduce);
     const at::NoGradGuard no_grad;
     end_microbatch();
     while (!pending_.are_empty()) finish_oldest();

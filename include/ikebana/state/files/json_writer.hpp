@@ -1,6 +1,6 @@
 #pragma once
-// Writes JSON. It is the only writer of JSON in the library, and json.hpp reads it. It is
-// independent of LibTorch.
+// Writes JSON, which json.hpp reads. It is independent of LibTorch. All JSON of the library is
+// written here but for the lines that a profile adds to the trace of LibTorch.
 #include <concepts>
 #include <cstdint>
 #include <string>

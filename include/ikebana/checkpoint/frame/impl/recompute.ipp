@@ -3,6 +3,7 @@
 #include <deque>
 #include <ikebana/checkpoint/frame/frame.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/inner_phases.hpp>
 #include <ikebana/detail/recomputing.hpp>
 
 namespace ikebana::detail {
@@ -44,6 +45,7 @@ struct Frame::FillSlots : bridge::SavedTensorHooks {
 };
 
 IKEBANA_INLINE void Frame::recompute(int task) {
+  const InnerPhaseScope scope(InnerPhase::Recompute);
   std::vector<Tensors> inputs;  // loading them may start the recompute of an outer frame
   for (const UnitCall& call : units_) inputs.push_back(SaveInputs::load(call.saved_inputs));
   for (const UnitCall& call : units_)

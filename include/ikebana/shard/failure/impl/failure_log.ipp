@@ -107,6 +107,12 @@ IKEBANA_INLINE std::string FailureLog::reason(const std::string& prefix, const s
   return text.empty() ? error : text + (text.rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
 }
 
+IKEBANA_INLINE bool FailureLog::is_report(const std::string& reason) {
+  if (!reason.starts_with("rank ")) return false;
+  const std::size_t end = reason.find_first_not_of("0123456789", 5);
+  return end != std::string::npos && end > 5 && reason[end] == ':';
+}
+
 IKEBANA_INLINE void FailureLog::await_all(const std::string& prefix) {
   first_ran_out_ = false;
   if (const std::string ended = shared_->watch->ended(); !ended.empty()) throw RankFailed(ended);

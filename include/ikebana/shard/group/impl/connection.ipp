@@ -2,6 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/posix/posix_files.hpp>
 #include <ikebana/shard/failure/store_board.hpp>
 #include <ikebana/shard/group/connection.hpp>
 
@@ -16,6 +17,10 @@ IKEBANA_INLINE Connection::Connection(const ProcessGroup& group)
         "one uses it. Make one for each, or a ProcessGroup of a store.");
   trainer_ = static_cast<std::size_t>(members_->connections++);
   name_ = "ikebana/" + std::to_string(trainer_) + "/";
+  recorder_ =
+      std::make_unique<FlightRecorder>(rank(), size(), static_cast<std::int64_t>(trainer_number()));
+  if (!members_->flight_recorder.empty())
+    system_files().remove(members_->flight_recorder / record_file());
   if (members_->store == nullptr) return;
   log_.emplace(members_);
   waits_ = members_->waits;
@@ -48,6 +53,7 @@ IKEBANA_INLINE void Connection::open(c10::Device device) {
 
 IKEBANA_INLINE void Connection::replace_backend(c10::intrusive_ptr<c10d::Backend> by) {
   waits_ = nullptr;  // in a copy of the process another thread may have left it locked
+  static_cast<void>(recorder_.release());  // as this one
   backends_.replace(std::move(by));
 }
 
@@ -57,10 +63,54 @@ IKEBANA_INLINE void Connection::fail(const RankReport& own) noexcept {
   if (log_) log_->report(where, own);
   drop();
   if (log_) log_->leave(where);
+  write_record();
+}
+
+IKEBANA_INLINE std::string Connection::record_file() const {
+  return flight_file(static_cast<std::int64_t>(trainer_number()), rank());
+}
+
+IKEBANA_INLINE FlightRecord Connection::flight_record() const {
+  if (recorder_ == nullptr) return {.rank = rank(), .ranks = size()};
+  return recorder_->record([this](int tag) { return MessageTag::text(tag, units_); });
+}
+
+IKEBANA_INLINE std::optional<std::chrono::nanoseconds> Connection::waited() const {
+  if (recorder_ == nullptr || !backends_.host_waits(device_)) return {};
+  return recorder_->waited();
+}
+
+IKEBANA_INLINE std::string Connection::write_record() const noexcept {
+  try {
+    const FlightRecord record = flight_record();
+    if (!members_->flight_recorder.empty() && !record.exchanges.empty())
+      write_file(members_->flight_recorder / record_file(), record.csv());
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+IKEBANA_INLINE std::string Connection::recorded(const std::string& why) const {
+  const std::string problem = write_record();
+  const FlightRecord record = flight_record();
+  if (record.exchanges.empty()) return {};
+  std::string text;
+  if (!FailureLog::is_report(why))
+    text = ". The last exchanges of this rank were " + last_exchanges(record, 4);
+  const std::filesystem::path& folder = members_->flight_recorder;
+  if (!problem.empty()) text += ". Its flight recorder could not be written: " + problem;
+  else if (!folder.empty())
+    text += ". Its flight recorder is in " + (folder / record_file()).string() +
+            "; compare_flight_records says which rank was behind";
+  else if (!text.empty())
+    text += "; set IKEBANA_FLIGHT_RECORDER to a folder, and each rank leaves a file of them there";
+  return text;
 }
 
 IKEBANA_INLINE std::vector<std::string> Connection::exchange(const std::string& own) {
   if (size() == 1) return {own};
+  const auto call = recorded_call(ExchangeKind::AllGatherObject, own);
   const RankWaits::Scope waits(waits_.get(), trainer_, trainer_name_, own);
   auto all = swap_texts(*this, own);
   settle();
@@ -69,6 +119,7 @@ IKEBANA_INLINE std::vector<std::string> Connection::exchange(const std::string& 
 
 IKEBANA_INLINE void Connection::sum_in(const std::string& call, std::vector<at::Tensor>& values) {
   if (size() == 1 || values.empty()) return;
+  const auto recorded = recorded_call(ExchangeKind::AllReduce, call);
   sum_.over(*this, call, values);
   settle();
 }
@@ -92,7 +143,9 @@ IKEBANA_INLINE void Connection::finish_swap(const RankGroup& group) {
 IKEBANA_INLINE Transfer Connection::swap(int tag, TensorsOfRanks to, TensorsOfRanks from,
                                          c10::Device device) {
   if (size() == 1) return {};
-  return begin(tag, backends_.stage(to, from, device), [&] {
+  const auto entry =
+      recorder_ == nullptr ? 0 : recorder_->begin(tag, MessageTag::kind(tag), to, from);
+  return begin(tag, entry, backends_.stage(to, from, device), [&] {
     return detail::begin_swap(backends_.of(device), tag, std::move(to), std::move(from));
   });
 }
@@ -124,12 +177,15 @@ IKEBANA_INLINE void Connection::wait(Transfer& transfer) {
 
 IKEBANA_INLINE Transfer Connection::all_reduce(int tag, at::Tensor values) {
   if (size() == 1) return {};
-  return begin(tag, backends_.stage(values),
+  const auto entry =
+      recorder_ == nullptr ? 0 : recorder_->begin(tag, ExchangeKind::AllReduce, values);
+  return begin(tag, entry, backends_.stage(values),
                [&] { return begin_all_reduce(backends_.of(values.device()), tag, values); });
 }
 
 IKEBANA_INLINE void Connection::broadcast(int tag, const at::Tensor& t) {
   if (size() == 1) return;
+  const auto call = recorded_call(ExchangeKind::Broadcast, {}, tag);
   const TreePlace place(rank(), size());
   const at::Tensor dense = backends_.to_broadcast(t, place.from.has_value());
   const TensorsOfRanks none(static_cast<std::size_t>(size()));
@@ -145,6 +201,7 @@ IKEBANA_INLINE void Connection::part(const std::string& why, bool leaves) {
   if (log_) log_->abandon(where, why);
   drop();
   if (log_ && leaves) log_->leave(where);
+  write_record();
 }
 
 IKEBANA_INLINE void Connection::throw_apart(const std::string& why, bool leaves) {
@@ -156,6 +213,7 @@ IKEBANA_INLINE void Connection::connect() {
   if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
   while (log_->is_abandoned(prefix())) ++generation_;  // another rank has stopped waiting
   await_all();
+  recorder_->begin_meeting(generation_);
   backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store));
 }
 

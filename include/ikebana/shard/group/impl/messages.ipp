@@ -86,9 +86,19 @@ IKEBANA_INLINE std::string MessageTag::text(int tag, const std::vector<std::stri
       "the broadcast of rank 0's buffers",
       "sparse gradients"};
   if (tag < first_of_units) return others[static_cast<std::size_t>(tag)];
-  const auto unit = static_cast<std::size_t>(tag - first_of_units) / 4;
+  const auto unit = static_cast<std::size_t>((tag - first_of_units) / of_a_unit);
   return (tag == gather(unit) ? "the gather of " : "the reduction of ") +
          (unit < units.size() ? units[unit] : "bucket " + std::to_string(unit));
+}
+
+IKEBANA_INLINE ExchangeKind MessageTag::kind(int tag) {
+  using enum ExchangeKind;
+  static constexpr std::array others{AllGatherObject, AllGatherObject, AllReduce, Broadcast,
+                                     AllToAll,        Broadcast,       AllGather};
+  static constexpr std::array of_unit{AllGather, ReduceScatter, ReduceScatter,
+                                      AllGather, SendReceive,   SendReceive};
+  if (tag < first_of_units) return others[static_cast<std::size_t>(tag)];
+  return of_unit[static_cast<std::size_t>((tag - first_of_units) % of_a_unit)];
 }
 
 /// Begins to send the tensors of `to[r]` to rank r, and to receive the tensors of `from[r]` in

@@ -14,10 +14,13 @@ IKEBANA_INLINE std::int64_t Subgroup::rank_in_world(std::int64_t member) const {
 
 IKEBANA_INLINE std::vector<std::string> Subgroup::exchange(const std::string& own) {
   if (size() == 1) return {own};
+  const auto call = connection_.recorded_call(ExchangeKind::AllGatherObject, own);
   return swap_texts(*this, own);
 }
 
 IKEBANA_INLINE void Subgroup::sum_in(const std::string& call, std::vector<at::Tensor>& values) {
+  if (size() == 1 || values.empty()) return;
+  const auto recorded = connection_.recorded_call(ExchangeKind::AllReduce, call);
   sum_.over(*this, call, values);
 }
 

@@ -92,7 +92,7 @@ IKEBANA_INLINE UnitSum::UnitSum(ShardGroups& groups, std::size_t unit, const Uni
                  layout.dtypes, device) {
   if (!groups.has_copies()) return;
   if (ordered)
-    of_copies_.emplace<OrderedCopySum>(groups.copies, MessageTag::reduce(unit), layout.cut,
+    of_copies_.emplace<OrderedCopySum>(groups.copies, MessageTag::pass(unit), layout.cut,
                                        groups.slices.rank(), layout.dtypes, device);
   else of_copies_.emplace<UnorderedCopySum>(unit, layout.among_copies, layout.dtypes, device);
 }

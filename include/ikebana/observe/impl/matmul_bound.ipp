@@ -1,0 +1,55 @@
+#pragma once
+#include <algorithm>
+#include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/operators.hpp>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/observe/matmul_bound.hpp>
+#include <ikebana/observe/shortest_call.hpp>
+#include <ikebana/posix/processor.hpp>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace ikebana::detail {
+
+inline double measured_matmul(at::ScalarType dtype, c10::Device device) {
+  const at::NoGradGuard no_grad;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const c10::impl::ExcludeDispatchKeyGuard unseen(bridge::AllOperators::key);  // by scopes around
+  const std::int64_t n = device.is_cpu() ? 1024 : 4096;
+  const at::Tensor a = whole_numbers({n, n}, dtype, device), b = a.clone();
+  at::Tensor result = at::empty_like(a);
+  const auto size = static_cast<double>(n);
+  return 2 * size * size * size / shortest_call(device, 5, [&] { at::mm_out(result, a, b); });
+}
+
+/// Returns true if a CPU has no instructions for products of this dtype, which then take seconds.
+inline bool is_emulated(at::ScalarType dtype, c10::Device device) {
+  if (!device.is_cpu() || (dtype != at::kBFloat16 && dtype != at::kHalf)) return false;
+  return !has_half_instructions(dtype == at::kHalf ? HalfKind::FP16 : HalfKind::BF16);
+}
+
+/// Returns a bound that was measured before, or measures it.
+inline double kept_matmul_bound(at::ScalarType dtype, c10::Device device) {
+  static std::mutex mutex;
+  static std::map<std::tuple<at::ScalarType, std::string, int>, double> known;
+  const std::lock_guard lock(mutex);
+  const std::tuple key(dtype, device.str(), at::get_num_threads());
+  if (const auto place = known.find(key); place != known.end()) return place->second;
+  return known[key] = measured_matmul(dtype, device);
+}
+
+}  // namespace ikebana::detail
+
+namespace ikebana {
+
+IKEBANA_INLINE double matmul_bound(at::ScalarType dtype, c10::Device device) {
+  device = bridge::with_index(device);
+  if (dtype != at::kDouble && dtype != at::kFloat && dtype != at::kHalf) dtype = at::kBFloat16;
+  if (detail::is_emulated(dtype, device)) dtype = at::kFloat;
+  const double own = detail::kept_matmul_bound(dtype, device);
+  if (dtype == at::kDouble || dtype == at::kFloat) return own;
+  return std::max(own, detail::kept_matmul_bound(at::kFloat, device));
+}
+
+}  // namespace ikebana

@@ -1,0 +1,23 @@
+// Compiles what measures a training, besides Observe<Memory>.
+#include <ikebana/observe/impl/counted_flops.ipp>
+#include <ikebana/observe/impl/device_times.ipp>
+#include <ikebana/observe/impl/each_unit.ipp>
+#include <ikebana/observe/impl/first_non_finite.ipp>
+#include <ikebana/observe/impl/kept_steps.ipp>
+#include <ikebana/observe/impl/latency.ipp>
+#include <ikebana/observe/impl/made_memory.ipp>
+#include <ikebana/observe/impl/matmul_bound.ipp>
+#include <ikebana/observe/impl/measured_modules.ipp>
+#include <ikebana/observe/impl/module_clock.ipp>
+#include <ikebana/observe/impl/non_finite_watch.ipp>
+#include <ikebana/observe/impl/phase_clock.ipp>
+#include <ikebana/observe/impl/phase_summary.ipp>
+#include <ikebana/observe/impl/phases.ipp>
+#include <ikebana/observe/impl/rank_times.ipp>
+#include <ikebana/observe/impl/rank_times_summary.ipp>
+#include <ikebana/observe/impl/shortest_call.ipp>
+#include <ikebana/observe/impl/throughput.ipp>
+#include <ikebana/observe/impl/time_statistics.ipp>
+#include <ikebana/observe/impl/unit_clock.ipp>
+#include <ikebana/observe/impl/unit_operators.ipp>
+#include <ikebana/observe/impl/unit_summary.ipp>
