@@ -61,14 +61,19 @@ function(ikebana_launch_clang name)
   set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
 endfunction()
 
-# Compiles a program of ikebana_dev so, with the precompiled headers.
+# Compiles a program of ikebana_dev so, with the precompiled headers; with HEADERS one of
+# ikebana_examples, which is header-only.
 function(ikebana_by_clang name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "HEADERS" "" "")
+  set(pch ikebana_test_pch)
   if(IKEBANA_TWO_COMPILERS)
     ikebana_launch_clang(${name})
-    target_precompile_headers(${name} REUSE_FROM ikebana_clang_pch)
-  else()
-    target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
+    set(pch ikebana_clang_pch)
   endif()
+  if(arg_HEADERS)
+    set(pch ikebana_examples_pch)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${pch})
 endfunction()
 
 # The headers of examples/, for every program that uses them. With the tests examples are built
@@ -84,9 +89,10 @@ endif()
 set(folders $<TARGET_PROPERTY:ikebana::libtorch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(ikebana_examples INTERFACE IKEBANA_INCLUDE_PATH="$<JOIN:${folders},:>")
 
-# LibTorch, precompiled once for the tests, once for the examples and once by clang++; with
-# IKEBANA_TEST_PCH_ALL the library, too. The object libraries that own it are also units of
-# test/trainer/two_units.cpp, of either form.
+# LibTorch, precompiled for the library's two forms: header-only for the examples, by clang++ if the
+# tests are, and compiled for the tests, by g++ and by clang++. With IKEBANA_TEST_PCH_ALL the library
+# is in it, too. The object libraries that own it are also units of test/trainer/two_units.cpp, of
+# either form.
 option(IKEBANA_TEST_PCH_ALL "Precompile ikebana.hpp for the tests: any edit of it builds all" OFF)
 function(ikebana_add_pch name programs)
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/test/build/second_unit.cpp)
@@ -102,8 +108,10 @@ if(IKEBANA_BUILD_TESTS)
   ikebana_add_pch(ikebana_examples_pch ikebana_examples)
   if(IKEBANA_TWO_COMPILERS)
     ikebana_add_pch(ikebana_clang_pch ikebana_dev)
-    target_compile_options(ikebana_clang_pch PRIVATE -fpch-instantiate-templates)
-    ikebana_launch_clang(ikebana_clang_pch)
+    foreach(name IN ITEMS ikebana_clang_pch ikebana_examples_pch)
+      target_compile_options(${name} PRIVATE -fpch-instantiate-templates)
+      ikebana_launch_clang(${name})
+    endforeach()
   endif()
 endif()
 

@@ -8,7 +8,9 @@ endif()
 # 1 with the thread sanitizer, which does not see the synchronisation of LibTorch's OpenMP threads.
 set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")
 set(IKEBANA_TEST_TIMEOUT 300 CACHE STRING "Seconds that a program of tests may take")
-mark_as_advanced(IKEBANA_TEST_THREADS IKEBANA_TEST_TIMEOUT)
+# Otherwise a sample is taken where many parts are alike, such as failing allocations.
+option(IKEBANA_TEST_THOROUGH "Run every part of the tests, which takes hours" OFF)
+mark_as_advanced(IKEBANA_TEST_THREADS IKEBANA_TEST_TIMEOUT IKEBANA_TEST_THOROUGH)
 
 # In every translation unit g++ spends 8 s on templates that LibTorch's inline functions use,
 # precompiled or not. So several files are compiled as one, each with a namespace of its own.
@@ -22,6 +24,9 @@ target_compile_features(ikebana_test_main PUBLIC cxx_std_20)
 function(ikebana_test_environment)
   set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${IKEBANA_TEST_TIMEOUT}
                        ENVIRONMENT OMP_NUM_THREADS=${IKEBANA_TEST_THREADS})
+  if(IKEBANA_TEST_THOROUGH)
+    set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT IKEBANA_TEST_THOROUGH=1)
+  endif()
 endfunction()
 
 # Prepares tests in which several ranks have the bits of one. Otherwise, on AMD's processors, MKL's
@@ -104,7 +109,7 @@ int call(int (*program)(int, char**), int argc, char** argv) { return program(ar
 ${programs}" @ONLY)
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   target_link_libraries(${name} PUBLIC ikebana_examples)
-  target_precompile_headers(${name} REUSE_FROM ikebana_examples_pch)
+  ikebana_by_clang(${name} HEADERS)
 endfunction()
 
 # Does this for sources whose declarations are in no namespace of the program: each is included,
@@ -123,5 +128,5 @@ int main() { return run_${program}(); }
   file(CONFIGURE OUTPUT ${name}.cpp CONTENT "${programs}" @ONLY)
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   target_link_libraries(${name} PUBLIC ikebana_examples)
-  target_precompile_headers(${name} REUSE_FROM ikebana_examples_pch)
+  ikebana_by_clang(${name} HEADERS)
 endfunction()

@@ -1,4 +1,3 @@
-// ctest: restarts.out 1
 // A training on several ranks that may be killed at any instant. The same command starts it and
 // resumes it, on the same number of ranks or on another one; torchrun does so by itself:
 //   torchrun --no-python --nproc-per-node 4 --max-restarts 3 ./restarts run

@@ -6,12 +6,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace test {
+
+/// Returns whether every part of the tests is to be run. `make test` takes a sample where many
+/// parts are alike and each of them takes its time; `scripts/long thorough` takes all.
+inline bool is_thorough() {
+  static const bool is = std::getenv("IKEBANA_TEST_THOROUGH") != nullptr;
+  return is;
+}
 
 /// Returns true if both hold the same bits: same shape, dtype and contents, NaN equal to NaN.
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {

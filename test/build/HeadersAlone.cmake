@@ -1,5 +1,6 @@
-# The target headers_alone parses every header by itself, with clang if there is one, which takes
-# a second per header with LibTorch precompiled, and g++ nine. headers_alone.py has the details.
+# The target headers_alone parses the headers that users include, or all if the tests are thorough,
+# each by itself, with clang if there is one, which takes a second per header with LibTorch
+# precompiled, and g++ nine. headers_alone.py has the details.
 find_program(IKEBANA_CLANGXX NAMES clang++ clang++-19 clang++-14)
 mark_as_advanced(IKEBANA_CLANGXX)
 set(compiler ${CMAKE_CXX_COMPILER})
@@ -52,7 +53,11 @@ endif()
 # The chains by the includes as they are now; headers_alone.py splits one that is outdated.
 # Python starts faster without its packages (-I -S).
 set(check ${Python3_EXECUTABLE} -I -S ${CMAKE_CURRENT_SOURCE_DIR}/headers_alone.py)
-execute_process(COMMAND ${check} chains ${include} OUTPUT_VARIABLE chains
+set(users ${PROJECT_SOURCE_DIR})
+if(IKEBANA_TEST_THOROUGH)
+  set(users)
+endif()
+execute_process(COMMAND ${check} chains ${include} ${users} OUTPUT_VARIABLE chains
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" chains "${chains}")
 set(checked)

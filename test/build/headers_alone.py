@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Parses each header with nothing before it but what it includes itself.
 
-    headers_alone.py chains INCLUDE            prints the headers, a chain on each line
+    headers_alone.py chains INCLUDE [ROOT]     prints the headers, a chain on each line; with ROOT
+                                               those alone that its pages and examples include
     headers_alone.py parse INCLUDE FOLDER OUTPUT COMPILER HEADER...    parses one chain
 
 In a chain each header includes the one before it, directly or not. So one compilation of a chain
@@ -31,8 +32,8 @@ FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
 
 
 class Headers:
-    def __init__(self, include):
-        self.include = pathlib.Path(include)
+    def __init__(self, include, root=None):
+        self.include, self.root = pathlib.Path(include), root and pathlib.Path(root)
 
     @functools.cached_property
     def names(self):
@@ -40,7 +41,17 @@ class Headers:
         small headers share chains and more of the other chains can begin with hooks.hpp
         precompiled."""
         found = [path.relative_to(self.include).as_posix() for path in self.include.rglob("*.hpp")]
+        if self.root:
+            public = self.included_by_users()
+            found = [name for name in found if name in public or name.count("/") == 1]
         return sorted(found, key=lambda name: (len(self.reached(name)), name))
+
+    def included_by_users(self):
+        """Returns the headers that README, pages, examples and benchmarks include."""
+        files = [self.root / "README.md", *(self.root / "docs").glob("*.md"),
+                 *(path for folder in ("examples", "bench")
+                   for path in (self.root / folder).rglob("*.[ch]pp"))]
+        return {name for path in files for name in OWN.findall(path.read_text())}
 
     @functools.cache
     def reached(self, name):
@@ -125,7 +136,7 @@ class Headers:
 
 
 what, include, *rest = sys.argv[1:]
-headers = Headers(include)
+headers = Headers(include, *(rest if what == "chains" else ()))
 if what == "chains":
     for chain in headers.chains():
         print(*chain)

@@ -4,7 +4,7 @@ Each block is used in the order of the page. A block after a line that ends in "
 written to that file, or added to it if the line begins with "Add". At the end the files are the
 files of examples/tutorial. Blocks of commands are run, except for what installs packages. What
 they print is compared with the block that follows: words are the same, numbers are close. To
-save time compilers do not optimise and take five of the library's sources as one, and programs
+save time compilers do not optimise and take all of the library's sources as one, and programs
 of the page's middle are the ones that the build has made of the same files.
 
 Usage: tutorial.py walk --programs FOLDER --root ... (see place.py)
@@ -27,7 +27,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?$")
 MACHINE = ("ms", "s", "steps,")
 INSTALLS = ("sudo apt", "mkdir ", "cd ", "python3 -m venv", ".venv/bin/pip", "git clone")
 quick = {"-DCMAKE_BUILD_TYPE=Release": "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 "
-                                       "-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5",
+                                       "-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100",
          " -O2 ": " -O0 "}
 
 

@@ -3,7 +3,7 @@ from its newest state by itself, and ends with the bits of one that was never ki
 
 Usage, by a Python that has torch:
     restarts.py PROGRAM [--ranks 4] [--epochs 1] [--seconds 0] [--seed 0]
-One training that is killed three times; with --seconds, trainings until that time has passed. In
+One training that is killed once; with --seconds, trainings until that time has passed. In
 turn: SIGKILL of one rank; of torchrun and all ranks, and the command is given again; SIGSTOP of one
 rank, whose others end at their time limit. Or
     restarts.py self
@@ -135,7 +135,7 @@ def campaign(program, ranks, epochs, seconds, seed):
         print(f"never killed: {alone:.0f} s, {len(expected)} tensors", flush=True)
         while not counts["trainings"] or time.monotonic() - begin < seconds:
             folder = pathlib.Path(name, str(counts["trainings"]))
-            kinds = ["SIGKILL"] * 3
+            kinds = ["SIGKILL"]
             if seconds:
                 kinds = rng.choices(["SIGKILL", "all", "SIGSTOP"], [8, 2, 0.3], k=1000)
             end, done = killed(program, folder, ranks, epochs, kinds, rng, (2, 6))

@@ -1,9 +1,9 @@
-// `MetricNeedsTarget<Unlabelled>` `Unlabelled has no target that a metric finds`
+// `MetricNeedsTarget<WithoutLabels>` `WithoutLabels has no target that a metric finds`
 // `a metric compares outputs with the target of a batch` `Name the field so` `OutputTransform`
 #include <ikebana/metrics.hpp>
 #include "net.hpp"
 
-struct Unlabelled {
+struct WithoutLabels {
   torch::Tensor input, pixels;
 };
 
@@ -12,6 +12,6 @@ int main() {
 #ifdef COUNTERPART
   metric.update(Batch{}, torch::Tensor());
 #else
-  metric.update(Unlabelled{}, torch::Tensor());
+  metric.update(WithoutLabels{}, torch::Tensor());
 #endif
 }

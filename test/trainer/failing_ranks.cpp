@@ -80,9 +80,10 @@ void fails_everywhere() {
           trainer.ranks().data().sum(r == 1 ? mine : at::zeros_like(mine)).template item<int>();
       CHECK(made > 500);
       int failed = 0;
-      for (int k = 1; k < made + 20; k += k < made - 150 ? 13 : 1)
+      const int stride = is_thorough() ? 1 : 4;
+      for (int k = 1; k < made + 20; k += k < made - 150 ? 13 * stride : stride)
         failed += fails_on_both(trainer, batch, k);
-      CHECK(failed > 100);
+      CHECK(failed > 25);
     });
   for (std::thread& rank : ranks) rank.join();
 }

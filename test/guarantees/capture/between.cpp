@@ -159,7 +159,7 @@ void check_failing(const Policies&... policies) {
           if (error != nullptr) CHECK_THROWS_AS(std::rethrow_exception(error), OutOfMemory);
         });
     CHECK(both.captured.steps() == both.eager.steps());
-    if (i < 2) CHECK(undone > 50);
+    if (i < 2) CHECK(undone > 12);
   }
   CHECK(both.replays() >= 3);
 }

@@ -10,7 +10,7 @@ namespace guarantees::random_programs {
 /// The number of programs; `scripts/long random` sets more.
 std::uint32_t program_count() {
   const char* given = std::getenv("IKEBANA_RANDOM_PROGRAMS");
-  return given == nullptr ? 24 : static_cast<std::uint32_t>(std::stoul(given));
+  return given == nullptr ? 12 : static_cast<std::uint32_t>(std::stoul(given));
 }
 
 /// Steps a recipe, and the same with more policies.

@@ -1,0 +1,45 @@
+// Trains wide products, profiles that, and prints the advice, for settings.py, which starts it
+// with environments that make it slow. Usage: program fp32|bf16 [try]
+#include <ikebana.hpp>
+#include <ikebana/observe.hpp>
+#include <ikebana/profiling.hpp>
+#include <iostream>
+
+namespace {
+
+using namespace ikebana;
+
+struct WideImpl : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    for (int i = 0; i < 3; ++i) x = x.mm(weight.to(x.scalar_type())).relu();
+    return last(x);
+  }
+  at::Tensor weight = at::randn({768, 768}) / 28;
+  torch::nn::Linear last = register_module("last", torch::nn::Linear(768, 8));
+};
+TORCH_MODULE(Wide);
+
+/// Prints a line for each piece of advice: its name, its change, what was measured of it, and its
+/// finding, with tabs between them.
+template <class Number>
+void profile(const Number& precision, bool tries) {
+  torch::manual_seed(0);
+  std::vector<std::pair<at::Tensor, at::Tensor>> batches{
+      {at::randn({256, 768}), at::randint(8, {256}, at::kLong)}};
+  Trainer trainer{Wide(), CrossEntropyLoss{}, SGD{.lr = 1e-3}, Observe<Phases>{}, precision};
+  ProfileRunOptions options{.warmup = 2, .steps = 12};
+  options.tries_advice = tries;
+  for (const Advice& advice : profile_run(trainer, batches, {}, options).advice)
+    std::cout << advice.name << '\t' << advice.change << '\t' << advice.measured_gain.value_or(-1)
+              << '\t' << advice.finding << '\n';
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty()) return 1;
+  if (arguments[0] == "bf16") profile(Precision<BF16>{}, false);
+  else profile(Precision<FP32>{}, arguments.size() > 1);
+  return 0;
+}

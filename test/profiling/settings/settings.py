@@ -1,0 +1,81 @@
+"""Settings that make a training slow are named by its profile, and are not without them.
+
+Usage: settings.py PROGRAM      profiles the program with environments that make it slow
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+CORES = len(os.sched_getaffinity(0))
+VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_", "ATEN_CPU", "ONEDNN_", "DNNL_")
+# Advice that depends on the processor, or on how the tests were compiled.
+OF_THE_MACHINE = {"debug_build", "precision"}
+
+
+def has(flag):
+    with open("/proc/cpuinfo") as lines:
+        return any(line.startswith("flags") and flag in line.split() for line in lines)
+
+
+def advice(program, arguments, **settings):
+    """Returns the change, the measured gain and the finding of each piece of advice, by name."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(VARIABLES)}
+    done = subprocess.run([program, *arguments], text=True, capture_output=True,
+                          env=environment | settings)
+    if done.returncode:
+        sys.exit(f"settings: {program} ended with {done.returncode}: {done.stderr[-2000:]}")
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    print(f"\n{settings} {arguments}\n{done.stdout}", end="", flush=True)
+    return {name: (change, float(gain), finding) for name, change, gain, finding in rows}
+
+
+def without_settings(program):
+    found = set(advice(program, ["fp32"], OMP_NUM_THREADS=str(CORES))) - OF_THE_MACHINE
+    assert not found, f"a training with the machine's own settings gets the advice {found}"
+
+
+def one_thread(program):
+    found = advice(program, ["fp32", "try"], OMP_NUM_THREADS="1", ATEN_CPU_CAPABILITY="default")
+    if CORES > 1:
+        change, gain, _ = found["threads"]
+        assert f"OMP_NUM_THREADS={CORES}" in change, change
+        assert gain > 0.1, f"{CORES} threads saved {gain} of the step"
+    if has("avx2"):
+        assert found["vector_code"][0] == "unset the variable on this machine", found
+
+
+def products_of_16_bits(program):
+    """The products of a processor without instructions for BF16 are in FP32, after copies."""
+    found = advice(program, ["bf16"], OMP_NUM_THREADS=str(CORES), ONEDNN_MAX_CPU_ISA="AVX2")
+    assert "vector_code" in found, found
+    change, _, finding = found["precision"]
+    assert change.startswith("leave Precision<BF16> out"), change
+    assert "no instructions for BF16" in finding, finding
+
+
+def others_compete(program):
+    """Threads that spin keep the processors from those that they wait for."""
+    if CORES < 2:
+        return
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CORES)]
+    try:
+        time.sleep(0.2)
+        found = advice(program, ["fp32"], OMP_NUM_THREADS=str(CORES))
+        assert "OMP_WAIT_POLICY=passive" in found["waiting_policy"][0], found
+        found = advice(program, ["fp32"], OMP_NUM_THREADS=str(CORES), OMP_WAIT_POLICY="passive")
+        assert "waiting_policy" not in found, found
+    finally:
+        for other in others:
+            other.kill()
+
+
+def main(program):
+    for check in (without_settings, one_thread, products_of_16_bits, others_compete):
+        check(program)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
