@@ -1,6 +1,9 @@
 #include <ikebana/observe.hpp>
+#include <ikebana/profiling.hpp>
 
 #include "guarantees.hpp"
+
+#include <algorithm>
 
 namespace gpu {
 
@@ -16,6 +19,34 @@ auto observed(const Policies&... policies) {
   return Trainer{
       model,      adamw, Observe<Phases>{.warmup = 1}, throughput, Observe<EachUnit>{.warmup = 1},
       policies...};
+}
+
+/// Reads a number of the device in each forward, as one does who prints it.
+struct ReadingImpl : torch::nn::Module {
+  explicit ReadingImpl(bool reads_host) : reads(reads_host) {}
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor y = last(x);
+    if (reads) largest = y.abs().max().item<float>();
+    return y;
+  }
+  bool reads = false;
+  float largest = 0;
+  torch::nn::Linear last = register_module("last", torch::nn::Linear(width, width));
+};
+TORCH_MODULE(Reading);
+
+/// Returns the names of the advice on a training on the device.
+std::vector<std::string> advice(bool reads) {
+  torch::manual_seed(0);
+  Reading model(reads);
+  model->to(device());
+  Trainer trainer{model, MSELoss{}, adamw, Observe<Phases>{.warmup = 1}};
+  const std::vector<std::pair<at::Tensor, at::Tensor>> batches{
+      {at::randn({32, width}).to(device()), at::randn({32, width}).to(device())}};
+  std::vector<std::string> names;
+  for (const Advice& one : profile_run(trainer, batches, {}, {.warmup = 1, .steps = 4}).advice)
+    names.push_back(one.name);
+  return names;
 }
 
 }  // namespace observe_parts
@@ -76,6 +107,14 @@ TEST_CASE("on a device no step has its own phases, and the rate is that of sever
   CHECK(last.throughput->flops > 0);
   CHECK(last.throughput->recomputed == 0);
   CHECK(measure_latency(trainer, texts(1)[0], {.warmup = 1, .iterations = 3}).min > 0);
+}
+
+TEST_CASE("profile_run names a number that the host reads of the device in each step") {
+  auto has = [](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), "host_reads") != names.end();
+  };
+  CHECK(has(advice(true)) == !on_cpu());
+  CHECK_FALSE(has(advice(false)));
 }
 
 }  // namespace gpu

@@ -7,6 +7,7 @@
 
 #include <ikebana.hpp>
 #include <ikebana/bridge/memory_counter.hpp>
+#include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 
 namespace test::linear_cross_entropy_use {
@@ -40,6 +41,9 @@ TEST_CASE("linear_cross_entropy: logits exist for a chunk at a time") {
   constexpr std::int64_t logits = rows * classes * 4;
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const auto target = at::randint(classes, {rows}, at::kLong);
+  // Without instructions for BF16 oneDNN may compute a product in FP32 beside its result.
+  const std::int64_t half_chunk =
+      (ikebana::bridge::has_native_products(at::kBFloat16) ? 34 : 54) << 20;
   for (const bool head_learns : {true, false}) {
     const auto hidden = at::randn({rows, width}).set_requires_grad(true),
                weight = at::randn({classes, width}).set_requires_grad(head_learns);
@@ -57,7 +61,7 @@ TEST_CASE("linear_cross_entropy: logits exist for a chunk at a time") {
       // bytes of hidden and weight. These are their gradients, copies of half the size, and what
       // accumulates.
       CHECK(counter.peak() - before <
-            (half ? 34 << 20 : 21 << 20) + 7 * (rows + classes) * width * 4);
+            (half ? half_chunk : 21 << 20) + 7 * (rows + classes) * width * 4);
       CHECK(counter.peak() - before < logits / 2);
       // Between forward and backward there are only the gradients, and one element per loss.
       CHECK(kept <= (rows + (head_learns ? classes : 0)) * width * 4 + 64 * rows);
