@@ -42,8 +42,8 @@ TEST_CASE("linear_cross_entropy: logits exist for a chunk at a time") {
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const auto target = at::randint(classes, {rows}, at::kLong);
   // Without instructions for BF16 oneDNN may compute a product in FP32 beside its result.
-  const std::int64_t half_chunk =
-      (ikebana::bridge::has_native_products(at::kBFloat16) ? 34 : 54) << 20;
+  const std::int64_t half_chunk = (ikebana::bridge::has_native_products(at::kBFloat16) ? 34 : 54)
+                                  << 20;
   for (const bool head_learns : {true, false}) {
     const auto hidden = at::randn({rows, width}).set_requires_grad(true),
                weight = at::randn({classes, width}).set_requires_grad(head_learns);
