@@ -27,11 +27,11 @@ int main() {
   check_policy::on_two_ranks<ZeRO2>(net, recipe, batches);
 
   // Two steps of it are two of AdamW, and half of the way back.
-  auto start = net(), plain = net(), looked = net();
-  Trainer fast{plain, MSELoss{}, AdamW{.lr = 1e-2}};
+  auto start = net(), stepped = net(), looked = net();
+  Trainer fast{stepped, MSELoss{}, AdamW{.lr = 1e-2}};
   auto trainer = recipe(looked);
   for (int i = 0; i < 2; ++i) fast.step(batches[0]), trainer.step(batches[0]);
-  at::Tensor expected = at::lerp(start->parameters()[0], plain->parameters()[0], 0.5);
+  at::Tensor expected = at::lerp(start->parameters()[0], stepped->parameters()[0], 0.5);
   std::cout << trainer.describe();
   return looked->parameters()[0].equal(expected) ? 0 : 1;
 }
