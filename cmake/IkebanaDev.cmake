@@ -89,10 +89,10 @@ endif()
 set(folders $<TARGET_PROPERTY:ikebana::libtorch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(ikebana_examples INTERFACE IKEBANA_INCLUDE_PATH="$<JOIN:${folders},:>")
 
-# LibTorch, precompiled for the library's two forms: header-only for the examples, by clang++ if the
-# tests are, and compiled for the tests, by g++ and by clang++. With IKEBANA_TEST_PCH_ALL the library
-# is in it, too. The object libraries that own it are also units of test/trainer/two_units.cpp, of
-# either form.
+# LibTorch, precompiled for the library's two forms: header-only for the examples, by clang++ if
+# there is one, and compiled for the tests, by g++ and by clang++. With IKEBANA_TEST_PCH_ALL the
+# library is in it, too. The object libraries that own it are also units of
+# test/trainer/two_units.cpp, of either form.
 option(IKEBANA_TEST_PCH_ALL "Precompile ikebana.hpp for the tests: any edit of it builds all" OFF)
 function(ikebana_add_pch name programs)
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/test/build/second_unit.cpp)

@@ -18,6 +18,7 @@
 #include <ikebana/bridge/impl/rng_autocast_state.ipp>
 #include <ikebana/bridge/impl/saved_tensors.ipp>
 #include <ikebana/bridge/impl/shared_memory_limit.ipp>
+#include <ikebana/bridge/impl/thread_callback.ipp>
 #include <ikebana/bridge/impl/wide_products.ipp>
 #include <ikebana/fake/impl/fake_ledger.ipp>
 #include <ikebana/fake/impl/fake_mode.ipp>

@@ -174,7 +174,8 @@ def walk(place):
 
 
 def mistakes(place, reader):
-    """Tests that errors of a running program are the errors that the page shows."""
+    """Tests that errors of a running program are the errors that the page shows. Of a batch these
+    have the fields' names, which a program has that is made by g++, or by clang++ from 18 on."""
     section = (place.root / "docs/tutorial.md").read_text().split("\n## Mistakes")[1]
     real = place.run(reader.programs / "mistakes", "states", env=reader.env, cwd=place.folder)
     real = " ".join(real.split())
@@ -182,7 +183,8 @@ def mistakes(place, reader):
     expect(len(shown) >= 5, "the errors of the page were not found")
     for text in shown:
         text = " ".join(text.replace("\n> ", " ").split())
-        expect(text in real, f"no mistake has the error: {text}")
+        without = re.sub(r"\b\w+ (?=[A-Z]\w+\[)", "", text)
+        expect(text in real or without in real, f"no mistake has the error: {text}")
 
 
 here = Place({"walk": walk})

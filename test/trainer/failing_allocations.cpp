@@ -189,6 +189,7 @@ void leaves_a_step_but(int done_without, bool sparse, const Policies&... policie
     const int allocations =
         fail_each([&] { trainer.step(batch); },
                   [&](const std::exception_ptr& error) {
+                    CHECK_FALSE(at::hasThreadLocalCallbacks());
                     CHECK(same_state(trainer.state(), error == nullptr ? after : before));
                     if (error == nullptr) return trainer.restore(before);
                     ++undone;

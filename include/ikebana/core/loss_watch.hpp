@@ -2,6 +2,7 @@
 // Watches one forward for two mistakes of a loss, and warns of them: a mean that is returned as a
 // sum, and probabilities that are given to a loss which takes logits or logarithms.
 #include <array>
+#include <ikebana/bridge/thread_callback.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
@@ -61,7 +62,7 @@ class MeanWatch {
   static bool is_sum(const at::Tensor& t);
   static bool reduces_to_mean(const at::RecordFunction& function);
 
-  at::CallbackHandle handle_;
+  bridge::ThreadCallback callback_;
 };
 
 /// Returns `loss()`. If a watch is `due`, warns of a mean that is returned as a sum.

@@ -1,6 +1,7 @@
 #pragma once
 // Finds tensors that a loss computes with, that require a gradient and that nothing trains, such as
 // a layer that was not registered in its model.
+#include <ikebana/bridge/thread_callback.hpp>
 #include <ikebana/core/loss_watch.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/model.hpp>
@@ -67,7 +68,7 @@ class LeafWatch {
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
   static void end(const at::RecordFunction& function, at::ObserverContext*);
 
-  at::CallbackHandle handle_;
+  bridge::ThreadCallback callback_;
 };
 
 /// RAII: notes in a record which unit's forward runs; does nothing if the record is null.

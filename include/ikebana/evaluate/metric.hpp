@@ -138,14 +138,22 @@ void archive_options(Archive& archive, const std::vector<MetricOption>& options)
 std::int64_t class_dim(const std::string& metric, const std::string& holder,
                        std::optional<std::int64_t> dim, const at::Tensor& outputs,
                        const at::Tensor& target);
-/// Returns the targets of a batch for a metric. The compiler refuses a batch without a target, and
-/// a tuple with more than an input and a target.
+/// The targets of a batch that has some.
 template <class Batch>
-decltype(auto) metric_target(const Batch& batch) {
-  if constexpr (holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
-  if constexpr (requires { joined(target_of(batch)); }) return joined(target_of(batch));
-  else return (void)sizeof(refuse::MetricNeedsTarget<Batch>), at::Tensor();
-}
+struct JoinedTarget {
+  static decltype(auto) of(const Batch& batch) {
+    if constexpr (holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
+    return joined(target_of(batch));
+  }
+};
+template <class Batch>
+inline constexpr bool has_metric_target =
+    requires(const Batch& batch) { joined(target_of(batch)); };
+/// `MetricTarget<Batch>::of(batch)` are the targets of a batch for a metric. The compiler refuses a
+/// batch without a target, and a tuple with more than an input and a target.
+template <class Batch>
+using MetricTarget = std::conditional_t<has_metric_target<Batch>, JoinedTarget<Batch>,
+                                        refuse::MetricNeedsTarget<Batch>>;
 
 /// A metric that an evaluation updates, and the metric as it was given.
 template <class M, class Batch>
@@ -274,7 +282,7 @@ struct Accuracy {
   /// BadBatch for shapes that do not fit.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    count(detail::metric_target(batch), outputs);
+    count(detail::MetricTarget<Batch>::of(batch), outputs);
   }
   /// Adds up over ranks, on the host, because a rank without a batch knows no device.
   void reduce(RankGroup& ranks);

@@ -72,6 +72,11 @@ struct MetricNeedsTarget {
                 "`target`, `y`, `label` or `labels`, or the second of two tensors. Name the field "
                 "so, or choose what is compared: OutputTransform{metric, [](const Batch& batch, "
                 "const at::Tensor& outputs) { return std::pair{outputs, batch.of_mine}; }}.");
+  struct Target {  // No further error follows.
+    template <class T>
+    operator T() const;
+  };
+  static Target of(const Batch& batch);
 };
 template <class Chosen>
 struct TransformReturnsNoPair {

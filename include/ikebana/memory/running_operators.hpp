@@ -2,6 +2,7 @@
 // Knows the operators that run on this thread, by LibTorch's record functions. Unlike an operator
 // mode, these begin above autograd, so that an operator still runs while autograd saves its
 // tensors.
+#include <ikebana/bridge/thread_callback.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <string>
@@ -15,10 +16,8 @@ namespace ikebana::detail {
 class RunningOperators {
  public:
   RunningOperators()
-      : handle_(at::addThreadLocalCallback(
-            at::RecordFunctionCallback(&begin, &end)
-                .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}))) {}
-  ~RunningOperators() { at::removeCallback(handle_); }
+      : callback_(at::RecordFunctionCallback(&begin, &end)
+                      .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE})) {}
   RunningOperators(const RunningOperators&) = delete;
   RunningOperators& operator=(const RunningOperators&) = delete;
 
@@ -35,7 +34,7 @@ class RunningOperators {
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
   static void end(const at::RecordFunction& function, at::ObserverContext*);
 
-  at::CallbackHandle handle_;
+  bridge::ThreadCallback callback_;
 };
 
 }  // namespace ikebana::detail

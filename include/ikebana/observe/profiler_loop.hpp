@@ -1,5 +1,6 @@
 #pragma once
 // The loop of a profiler over steps: when it records, and what is done with a window's records.
+#include <ikebana/bridge/thread_callback.hpp>
 #include <ikebana/detail/torch_profiler.hpp>
 #include <ikebana/observe/profile_events.hpp>
 #include <ikebana/observe/profile_options.hpp>
@@ -79,7 +80,7 @@ class ProfilerLoop {
   bool has_ended_early_ = false;  // the rest of the cycle is not recorded
   std::thread::id thread_;
   std::optional<at::RecordFunction> range_;
-  std::optional<at::CallbackHandle> counter_;
+  std::optional<bridge::ThreadCallback> counter_;
   std::optional<TraceFiles> files_;
   std::vector<UnitForward> units_;
   std::shared_ptr<ProfileResult> result_;

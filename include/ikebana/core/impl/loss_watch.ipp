@@ -82,18 +82,15 @@ struct MeanWatch::Mean : at::ObserverContext {
   at::Tensor result;
 };
 
-IKEBANA_INLINE MeanWatch::MeanWatch() {
+IKEBANA_INLINE MeanWatch::MeanWatch()
+    : callback_(at::RecordFunctionCallback(&begin, &end)
+                    .needsInputs(true)
+                    .needsOutputs(true)
+                    .scopes({at::RecordScope::FUNCTION})) {
   means().clear(), probabilities() = {};
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
 }
 
-IKEBANA_INLINE MeanWatch::~MeanWatch() {
-  at::removeCallback(handle_);
-  means().clear();
-}
+IKEBANA_INLINE MeanWatch::~MeanWatch() { means().clear(); }
 
 IKEBANA_INLINE void MeanWatch::warn(const Loss& loss) {
   each_term(loss, [](const std::string& name, const at::Tensor& sum, const Count& count, double) {

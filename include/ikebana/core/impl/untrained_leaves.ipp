@@ -34,17 +34,14 @@ IKEBANA_INLINE void LeafRecord::check_complete() const {
 }
 
 IKEBANA_INLINE LeafWatch::LeafWatch(LeafRecord& record)
-    : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
-                                             .needsInputs(true)
-                                             .needsOutputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}))) {
+    : callback_(at::RecordFunctionCallback(&begin, &end)
+                    .needsInputs(true)
+                    .needsOutputs(true)
+                    .scopes({at::RecordScope::FUNCTION})) {
   current() = &record;
 }
 
-IKEBANA_INLINE LeafWatch::~LeafWatch() {
-  at::removeCallback(handle_);
-  current() = nullptr;
-}
+IKEBANA_INLINE LeafWatch::~LeafWatch() { current() = nullptr; }
 
 IKEBANA_INLINE LeafRecord*& LeafWatch::current() {
   static thread_local LeafRecord* record = nullptr;

@@ -187,8 +187,10 @@ IKEBANA_INLINE void ProfilerLoop::record() {
   const std::unordered_set<RecordScope> scopes{
       RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::USER_SCOPE};
   try {
+    counter_.emplace(at::RecordFunctionCallback(&count).scopes(scopes));
     torch::autograd::profiler::enableProfiler(config(), activities(), scopes);
   } catch (...) {
+    counter_.reset();
     files_->drop_execution_trace();
     release();
     throw;
@@ -197,7 +199,6 @@ IKEBANA_INLINE void ProfilerLoop::record() {
   if (const QuietLog quiet; before.defined()) before.reset();
   is_recording_ = true, thread_ = std::this_thread::get_id(), first_step_ = step_num_;
   counted() = 0;
-  counter_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&count).scopes(scopes));
   units_.clear();
   ThreadRanges::get().open();
 }
@@ -205,7 +206,7 @@ IKEBANA_INLINE void ProfilerLoop::record() {
 IKEBANA_INLINE ProfilerLoop::Recording ProfilerLoop::end_recording() {
   if (!device_.is_cpu()) bridge::synchronize(device_);
   is_recording_ = is_prepared_ = false;
-  at::removeCallback(*counter_);
+  counter_.reset();
   std::vector<ThreadRange> ranges = ThreadRanges::get().close();
   release();
   const QuietLog quiet;  // LibTorch warns of each operator whose operations it cannot count

@@ -12,8 +12,10 @@
 // wrote to it was written by the host (`torch::tensor`): its values are a constant. Any other
 // tensor that no operator made is a constant, too. The program is then run beside the model on
 // other values and sizes (replay.hpp), which finds a constant that depends on the input.
+#include <ikebana/bridge/thread_callback.hpp>
 #include <ikebana/program/export/recording.hpp>
 #include <ikebana/program/export/weights.hpp>
+#include <optional>
 #include <unordered_map>
 
 namespace ikebana::detail::exported {
@@ -91,7 +93,7 @@ class Recorder {
   std::vector<Weak> holds_;
   std::unordered_map<ValueId, ValueId> written_by_host_;  // a result of `empty`, and the constant
                                                           // that replaces it
-  at::CallbackHandle handle_;
+  std::optional<bridge::ThreadCallback> callback_;
 };
 
 /// RAII: while it exists, a module runs. It reports that to this thread's recorder, if there is

@@ -23,17 +23,14 @@ IKEBANA_INLINE Recorder::Recorder(const ModelWeights& weights,
     if (inputs[i].defined()) add_value(inputs[i], {Kind::Input, i, {}});
   for (std::size_t i = 0; i < weights.all().size(); ++i)
     add_value(weights.all()[i].tensor, {Kind::Weight, i, {}});
+  callback_.emplace(at::RecordFunctionCallback(&begin, &end)
+                        .needsInputs(true)
+                        .needsOutputs(true)
+                        .scopes({at::RecordScope::FUNCTION}));
   current() = this;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
 }
 
-IKEBANA_INLINE Recorder::~Recorder() {
-  at::removeCallback(handle_);
-  current() = nullptr;
-}
+IKEBANA_INLINE Recorder::~Recorder() { current() = nullptr; }
 
 // LibTorch does not let an exception out of a callback, so it is noted as a problem.
 IKEBANA_INLINE std::unique_ptr<at::ObserverContext> Recorder::begin(

@@ -1,0 +1,18 @@
+#pragma once
+#include <ikebana/bridge/thread_callback.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana::bridge {
+
+IKEBANA_INLINE ThreadCallback::ThreadCallback(const at::RecordFunctionCallback& callback) {
+  const auto& registered = at::get_record_function_tls_().sorted_tls_callbacks_;
+  const std::size_t before = registered.size();
+  try {
+    handle_ = at::addThreadLocalCallback(callback);
+  } catch (...) {
+    if (registered.size() > before) at::removeCallback(registered.back().handle_);
+    throw;
+  }
+}
+
+}  // namespace ikebana::bridge

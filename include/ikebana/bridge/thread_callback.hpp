@@ -1,0 +1,26 @@
+#pragma once
+// Registers a callback of LibTorch's record functions for a thread, or throws without a trace.
+#include <ikebana/detail/torch.hpp>
+
+namespace ikebana::bridge {
+
+/// RAII: LibTorch calls the callback for the functions that begin on this thread. Must be destroyed
+/// on the thread that made it. LibTorch adds a callback to its list before it allocates what it
+/// calls by. If that throws, this takes it from the list again: it would remain for ever, and each
+/// operator, of an update too, would allocate for it.
+class ThreadCallback {
+ public:
+  explicit ThreadCallback(const at::RecordFunctionCallback& callback);
+  ~ThreadCallback() { at::removeCallback(handle_); }
+  ThreadCallback(const ThreadCallback&) = delete;
+  ThreadCallback& operator=(const ThreadCallback&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+}  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/thread_callback.ipp>
+#endif
