@@ -171,6 +171,37 @@ TEST_CASE("capture: a step that runs out of memory changes nothing") {
   });
 }
 
+/// An allocation fails in the second recorded step of a trainer of its own: the first recording is
+/// kept, and no operator that an exception skips is a difference from it.
+TEST_CASE("capture: memory that runs out while a step is recorded again is no refusal") {
+  test::on_own_thread([] {
+    for (int failing = 1;; failing += test::is_thorough() ? 1 : 3) {
+      CAPTURE(failing);
+      Trainer trainer{seeded([] { return RecordedNet(); }), CrossEntropyLoss{}, SGD{.lr = 0.01},
+                      Checkpoint<Full>{}, Capture<WholeStep>{}};
+      const auto& capture = trainer.mechanism<Capture<WholeStep>>();
+      int i = 0;
+      while (capture.recordings() < 1 && i < 9) trainer.step(recorded_batch(i++));
+      const Rows batch = recorded_batch(i++);
+      {
+        test::FailingAllocator allocator;
+        test::countdown = failing;
+        try {
+          trainer.step(batch);
+          CHECK(test::countdown > 0);
+        } catch (const OutOfMemory&) {
+        } catch (const std::exception& error) {
+          FAIL_CHECK(std::string(error.what()));
+        }
+      }
+      if (std::exchange(test::countdown, 0) > 0) return;
+      trainer.step(batch);
+      while (capture.replays() < 2 && i < 15) trainer.step(recorded_batch(i++));
+      REQUIRE(capture.replays() == 2);
+    }
+  });
+}
+
 TEST_CASE("capture: the number of microbatches may change between steps") {
   Compared<RecordedNet, CrossEntropyLoss, SGD, Accumulate<>> both({}, {},
                                                                   Accumulate<>{.microbatches = 1});

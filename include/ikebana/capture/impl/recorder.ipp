@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstring>
+#include <exception>
 #include <ikebana/bridge/device_graph.hpp>
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/capture/recorder.hpp>
@@ -8,6 +9,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <string_view>
+#include <utility>
 
 namespace ikebana::detail {
 
@@ -231,14 +233,19 @@ IKEBANA_INLINE void Recorder::begin(RecordedOperator& now) { now.phase = phase_,
 
 IKEBANA_INLINE void Recorder::end(RecordedOperator now) {
   const std::size_t at = recording_.operators.size();
+  if (!difference_.empty()) add_problem(std::exchange(difference_, {}));
   if (before_ != nullptr && problems_.empty()) {
     const std::string text = at < before_->operators.size()
                                  ? difference(before_->operators[at], now)
                                  : "the step before called no operator any more";
     if (!text.empty())
-      add_problem(place_text(now.name()) + "differs between two steps: " + text +
-                  ". The host decides that, and a replay would not. Compute it by operators, from "
-                  "the batch or from a buffer.");
+      difference_ = place_text(now.name()) + "differs between two steps: " + text +
+                    ". The host decides that, and a replay would not. Compute it by operators, "
+                    "from the batch or from a buffer.";
+    // While an exception is thrown, such as of an operator without memory, a checkpoint sets a
+    // generator back. That is a difference only if the step goes on.
+    if (std::uncaught_exceptions() == 0 && !difference_.empty())
+      add_problem(std::exchange(difference_, {}));
   }
   recording_.operators.push_back(std::move(now));
 }
