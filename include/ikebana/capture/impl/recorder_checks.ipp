@@ -8,6 +8,7 @@
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <string_view>
+#include <utility>
 
 namespace ikebana::detail {
 
