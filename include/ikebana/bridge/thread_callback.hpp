@@ -6,7 +6,7 @@ namespace ikebana::bridge {
 
 /// RAII: LibTorch calls the callback for the functions that begin on this thread. Must be destroyed
 /// on the thread that made it. LibTorch adds a callback to its list before it allocates what it
-/// calls by. If that throws, this takes it from the list again: it would remain for ever, and each
+/// calls by. If that throws, this takes it from the list again: it would remain there, and each
 /// operator, of an update too, would allocate for it.
 class ThreadCallback {
  public:
