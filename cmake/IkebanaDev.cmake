@@ -55,9 +55,15 @@ set(IKEBANA_TWO_COMPILERS OFF)
 if(IKEBANA_TEST_CLANGXX AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT IKEBANA_SANITIZED)
   set(IKEBANA_TWO_COMPILERS ON)
 endif()
+# With tcmalloc clang++ takes a tenth less time.
+find_library(IKEBANA_TCMALLOC NAMES libtcmalloc_minimal.so.4)
+mark_as_advanced(IKEBANA_TCMALLOC)
 function(ikebana_launch_clang name)
   set(launcher ${PROJECT_SOURCE_DIR}/cmake/with_clang.sh ${CMAKE_CXX_COMPILER}
                ${IKEBANA_TEST_CLANGXX} ${CMAKE_CXX_COMPILER_LAUNCHER})
+  if(IKEBANA_TCMALLOC)
+    list(PREPEND launcher ${CMAKE_COMMAND} -E env LD_PRELOAD=${IKEBANA_TCMALLOC})
+  endif()
   set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
 endfunction()
 

@@ -27,6 +27,8 @@ has_conan() {
   [[ $version =~ [0-9]+\.[0-9.]+ ]] && at_least $oldest_conan "${BASH_REMATCH[0]}"
 }
 
+has_tcmalloc() { compgen -G '/usr/lib/*/libtcmalloc_minimal.so.4' >/dev/null; }
+
 missing_packages() {
   if [[ $target == docs || $target == test ]]; then
     have doxygen || echo doxygen
@@ -47,6 +49,7 @@ missing_packages() {
   have clang++ || echo clang
   have pkg-config || echo pkgconf
   have clang++-16 || have clang++-17 || ! apt-cache show clang-16 >/dev/null 2>&1 || echo clang-16
+  has_tcmalloc || ! apt-cache show libtcmalloc-minimal4 >/dev/null 2>&1 || echo libtcmalloc-minimal4
   have ld.lld || echo lld
   has_fuzzer || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev
   have valgrind || echo valgrind
