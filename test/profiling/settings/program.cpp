@@ -19,8 +19,8 @@ struct WideImpl : torch::nn::Module {
 };
 TORCH_MODULE(Wide);
 
-/// Prints a line for each piece of advice: its name, its change, what was measured of it, and its
-/// finding, with tabs between them.
+/// Prints the time of a step, and a line for each piece of advice: its name, its change, what was
+/// measured of it, and its finding, with tabs between them.
 template <class Number>
 void profile(const Number& precision, bool tries) {
   torch::manual_seed(0);
@@ -29,7 +29,9 @@ void profile(const Number& precision, bool tries) {
   Trainer trainer{Wide(), CrossEntropyLoss{}, SGD{.lr = 1e-3}, Observe<Phases>{}, precision};
   ProfileRunOptions options{.warmup = 2, .steps = 12};
   options.tries_advice = tries;
-  for (const Advice& advice : profile_run(trainer, batches, {}, options).advice)
+  const RunProfile found = profile_run(trainer, batches, {}, options);
+  std::cout << found.step.mean << '\n';
+  for (const Advice& advice : found.advice)
     std::cout << advice.name << '\t' << advice.change << '\t' << advice.measured_gain.value_or(-1)
               << '\t' << advice.finding << '\n';
 }
