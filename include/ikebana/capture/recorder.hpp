@@ -144,7 +144,7 @@ class Recorder : public bridge::OperatorMode,
   bool is_in_operator_ = false, allocations_failed_ = false;
   Phase phase_ = Phase::Forward;
   std::string unit_, problems_;
-  std::string difference_;  // found while an exception is thrown, and no problem yet
+  std::string postponed_;  // a problem if the step goes on after the exception that is thrown
   std::size_t problem_count_ = 0;
   std::uint64_t identities_ = 0;
   bridge::GeneratorState generator_{device_};

@@ -30,6 +30,12 @@ IKEBANA_INLINE MemoryUse Recorder::allow(const at::Tensor& t, MemoryUse use,
 
 IKEBANA_INLINE void Recorder::add_problem(const std::string& sentence) {
   constexpr std::size_t most = 5;
+  // While an exception is thrown, such as of an operator without memory, a checkpoint sets a
+  // generator back. That is a difference between two steps only if this one goes on.
+  if (std::uncaught_exceptions() > 0) {
+    if (postponed_.empty()) postponed_ = sentence;
+    return;
+  }
   if (problems_.find(sentence) != std::string::npos || ++problem_count_ > most) return;
   problems_ += "\n  " + sentence;
 }
@@ -233,19 +239,15 @@ IKEBANA_INLINE void Recorder::begin(RecordedOperator& now) { now.phase = phase_,
 
 IKEBANA_INLINE void Recorder::end(RecordedOperator now) {
   const std::size_t at = recording_.operators.size();
-  if (!difference_.empty()) add_problem(std::exchange(difference_, {}));
+  if (!postponed_.empty()) add_problem(std::exchange(postponed_, {}));
   if (before_ != nullptr && problems_.empty()) {
     const std::string text = at < before_->operators.size()
                                  ? difference(before_->operators[at], now)
                                  : "the step before called no operator any more";
     if (!text.empty())
-      difference_ = place_text(now.name()) + "differs between two steps: " + text +
-                    ". The host decides that, and a replay would not. Compute it by operators, "
-                    "from the batch or from a buffer.";
-    // While an exception is thrown, such as of an operator without memory, a checkpoint sets a
-    // generator back. That is a difference only if the step goes on.
-    if (std::uncaught_exceptions() == 0 && !difference_.empty())
-      add_problem(std::exchange(difference_, {}));
+      add_problem(place_text(now.name()) + "differs between two steps: " + text +
+                  ". The host decides that, and a replay would not. Compute it by operators, from "
+                  "the batch or from a buffer.");
   }
   recording_.operators.push_back(std::move(now));
 }

@@ -109,7 +109,7 @@ IKEBANA_INLINE void Recorder::expect_other_contents() {
 }
 
 IKEBANA_INLINE void Recorder::end_phase() {
-  if (!difference_.empty()) add_problem(std::exchange(difference_, {}));
+  if (!postponed_.empty()) add_problem(std::exchange(postponed_, {}));
   if (!problems_.empty()) return;
   check_generator();
   if (before_ != nullptr && phase_ == Phase::Backward &&

@@ -16,11 +16,17 @@ inline double measured_matmul(at::ScalarType dtype, c10::Device device) {
   const at::NoGradGuard no_grad;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const c10::impl::ExcludeDispatchKeyGuard unseen(bridge::AllOperators::key);  // by scopes around
-  const std::int64_t n = device.is_cpu() ? 1024 : 4096;
-  const at::Tensor a = whole_numbers({n, n}, dtype, device), b = a.clone();
-  at::Tensor result = at::empty_like(a);
+  auto seconds_of = [&](std::int64_t n) {
+    const at::Tensor a = whole_numbers({n, n}, dtype, device), b = a.clone();
+    at::Tensor result = at::empty_like(a);
+    return shortest_call(device, 5, [&] { at::mm_out(result, a, b); });
+  };
+  std::int64_t n = device.is_cpu() ? 1024 : 256;
+  double seconds = seconds_of(n);
+  // An accelerator needs large matrices; one that is slow is not kept busy for minutes.
+  while (!device.is_cpu() && n < 4096 && seconds < 0.01) seconds = seconds_of(n *= 2);
   const auto size = static_cast<double>(n);
-  return 2 * size * size * size / shortest_call(device, 5, [&] { at::mm_out(result, a, b); });
+  return 2 * size * size * size / seconds;
 }
 
 /// Returns true if a CPU has no instructions for products of this dtype, which then take seconds.
