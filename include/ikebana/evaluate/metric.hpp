@@ -141,7 +141,7 @@ std::int64_t class_dim(const std::string& metric, const std::string& holder,
 /// The targets of a batch that has some.
 template <class Batch>
 struct JoinedTarget {
-  static decltype(auto) of(const Batch& batch) {
+  decltype(auto) operator()(const Batch& batch) const {
     if constexpr (holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
     return joined(target_of(batch));
   }
@@ -149,7 +149,7 @@ struct JoinedTarget {
 template <class Batch>
 inline constexpr bool has_metric_target =
     requires(const Batch& batch) { joined(target_of(batch)); };
-/// `MetricTarget<Batch>::of(batch)` are the targets of a batch for a metric. The compiler refuses a
+/// `MetricTarget<Batch>{}(batch)` are the targets of a batch for a metric. The compiler refuses a
 /// batch without a target, and a tuple with more than an input and a target.
 template <class Batch>
 using MetricTarget = std::conditional_t<has_metric_target<Batch>, JoinedTarget<Batch>,
@@ -282,7 +282,7 @@ struct Accuracy {
   /// BadBatch for shapes that do not fit.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    count(detail::MetricTarget<Batch>::of(batch), outputs);
+    count(detail::MetricTarget<Batch>{}(batch), outputs);
   }
   /// Adds up over ranks, on the host, because a rank without a batch knows no device.
   void reduce(RankGroup& ranks);

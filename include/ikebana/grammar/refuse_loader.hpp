@@ -76,7 +76,7 @@ struct MetricNeedsTarget {
     template <class T>
     operator T() const;
   };
-  static Target of(const Batch& batch);
+  Target operator()(const Batch& batch) const;
 };
 template <class Chosen>
 struct TransformReturnsNoPair {

@@ -73,7 +73,7 @@ struct ClassScore {
   /// impossible targets, NonFinite for NaN outputs; on a device `value` does.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    count({name, outputs, detail::MetricTarget<Batch>::of(batch), ignore_index});
+    count({name, outputs, detail::MetricTarget<Batch>{}(batch), ignore_index});
   }
   /// Adds up over ranks, on the host.
   void reduce(RankGroup& ranks) { sums.reduce(name, ranks); }

@@ -33,7 +33,7 @@ struct ConfusionMatrix {
   /// impossible targets, NonFinite for NaN outputs; on a device `values` does.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    count({name, outputs, detail::MetricTarget<Batch>::of(batch), ignore_index});
+    count({name, outputs, detail::MetricTarget<Batch>{}(batch), ignore_index});
   }
   /// Adds up over ranks, on the host.
   void reduce(RankGroup& ranks) { sums.reduce(name, ranks); }

@@ -43,8 +43,7 @@ struct CurveMetric {
   /// impossible targets, NonFinite for NaN outputs; on a device `value` does.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    const detail::MetricInput in{name, outputs, detail::MetricTarget<Batch>::of(batch),
-                                 ignore_index};
+    const detail::MetricInput in{name, outputs, detail::MetricTarget<Batch>{}(batch), ignore_index};
     items.add(name, detail::curve_scores(in, task, thresholds > 0), thresholds);
   }
   /// Gathers the items of all ranks, or adds up the counts of bins.

@@ -18,7 +18,7 @@ struct MeanSquaredError {
   /// Adds a batch. Throws BadBatch if outputs and targets differ in shape.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    add(outputs, detail::MetricTarget<Batch>::of(batch));
+    add(outputs, detail::MetricTarget<Batch>{}(batch));
   }
   /// Adds up over ranks, on the host.
   void reduce(RankGroup& ranks) { sums.reduce(name, ranks); }

@@ -21,7 +21,7 @@ struct Perplexity {
   /// `value` does.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    add({name, outputs, detail::MetricTarget<Batch>::of(batch), ignore_index, "Perplexity"});
+    add({name, outputs, detail::MetricTarget<Batch>{}(batch), ignore_index, "Perplexity"});
   }
   /// Adds up over ranks, on the host.
   void reduce(RankGroup& ranks) { sums.reduce(name, ranks); }

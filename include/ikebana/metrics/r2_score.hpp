@@ -28,7 +28,7 @@ struct R2Score {
   /// Adds a batch. Throws BadBatch if outputs and targets differ in shape.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    add(outputs, detail::MetricTarget<Batch>::of(batch));
+    add(outputs, detail::MetricTarget<Batch>{}(batch));
   }
   /// Merges the numbers of all ranks, on the host.
   void reduce(RankGroup& ranks);

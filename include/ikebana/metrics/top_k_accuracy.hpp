@@ -22,7 +22,7 @@ struct TopKAccuracy {
   /// class, or of all classes, for which the value would always be 1.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
-    count({name, outputs, detail::MetricTarget<Batch>::of(batch), ignore_index, "TopKAccuracy"});
+    count({name, outputs, detail::MetricTarget<Batch>{}(batch), ignore_index, "TopKAccuracy"});
   }
   /// Adds up over ranks, on the host.
   void reduce(RankGroup& ranks) { sums.reduce(name, ranks); }
