@@ -3,6 +3,7 @@
 // more.
 #include <ikebana.hpp>
 #include <ikebana/observe.hpp>
+#include <ikebana/observe/profile.hpp>
 
 #include "failing.hpp"
 #include "text_net.hpp"
@@ -89,6 +90,42 @@ TEST_CASE("observed allocations: whichever fails, a step was made or undone, and
   for (const int steps : {0, 2})  // the first step counts operators
     fail_each_of_step(steps, Observe<Phases>{.warmup = 0}, throughput,
                       Observe<EachUnit>{.warmup = 1}, Observe<FirstNonFinite>{});
+}
+
+/// Profiles a step of two operators.
+std::size_t events_of_a_window(Profiler& profiler) {
+  profiler.step();
+  at::ones({2}).add(1);
+  profiler.stop();
+  return profiler.result().events.size();
+}
+
+TEST_CASE("observed allocations: a profiler that cannot begin leaves LibTorch's off") {
+  on_own_thread([] {
+    const Observe<Profile> values{.wait = 0, .warmup = 0, .active = 2, .repeat = 1};
+    {
+      Profiler first(values);
+      first.start();
+      CHECK(events_of_a_window(first) > 0);
+    }
+    int failed = 0;
+    for (int failing = 1;; failing += is_thorough() ? 1 : 3) {
+      CAPTURE(failing);
+      Profiler profiler(values);
+      bool threw = false;
+      countdown = failing;
+      try {
+        profiler.start();
+      } catch (const std::exception&) {
+        threw = true;
+      }
+      if (std::exchange(countdown, 0) > 0) break;
+      failed += threw;
+      if (threw) profiler.start();
+      REQUIRE(events_of_a_window(profiler) > 0);
+    }
+    CHECK(failed > 5);
+  });
 }
 
 }  // namespace test::observed_allocations

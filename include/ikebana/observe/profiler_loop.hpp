@@ -64,6 +64,8 @@ class ProfilerLoop {
   };
   /// Ends the recording, which is off afterwards whatever it throws.
   Recording end_recording();
+  /// Leaves LibTorch's profiler off after one of its functions has thrown, for want of memory.
+  void abandon() noexcept;
   /// Ends the recording and deals with its result.
   void finish(bool is_truncated);
 

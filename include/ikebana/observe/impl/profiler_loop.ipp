@@ -164,8 +164,36 @@ IKEBANA_INLINE void ProfilerLoop::prepare() {
   acquire();
   // LibTorch's profiler reads it once. Without it, it writes to stderr that there is no GPU.
   set_variable_unless_set("KINETO_LOG_LEVEL", "99");
-  torch::autograd::profiler::prepareProfiler(config(), activities());
+  try {
+    torch::autograd::profiler::prepareProfiler(config(), activities());
+  } catch (...) {
+    abandon();
+    throw;
+  }
   is_prepared_ = true;
+}
+
+IKEBANA_INLINE void ProfilerLoop::abandon() noexcept {
+  is_recording_ = is_prepared_ = false;
+  counter_.reset();
+  if (files_) files_->drop_execution_trace();
+  release();
+  // Only a recording ends what was prepared. Preparing throws if LibTorch took it for active.
+  const QuietLog quiet;
+  auto tried = [](auto&& f) {
+    try {
+      f();
+    } catch (const std::exception&) {
+    }
+  };
+  if (torch::profiler::impl::ProfilerStateBase::get() == nullptr) {
+    tried([&] { torch::autograd::profiler::prepareProfiler(config(), activities()); });
+    tried([&] {
+      torch::autograd::profiler::enableProfiler(config(), activities(),
+                                                {at::RecordScope::FUNCTION});
+    });
+  }
+  tried([] { torch::autograd::profiler::disableProfiler(); });
 }
 
 IKEBANA_INLINE std::int64_t& ProfilerLoop::counted() {
@@ -190,9 +218,7 @@ IKEBANA_INLINE void ProfilerLoop::record() {
     counter_.emplace(at::RecordFunctionCallback(&count).scopes(scopes));
     torch::autograd::profiler::enableProfiler(config(), activities(), scopes);
   } catch (...) {
-    counter_.reset();
-    files_->drop_execution_trace();
-    release();
+    abandon();
     throw;
   }
   // LibTorch says once that it does not know the memory from before: of this tensor's.
@@ -210,7 +236,12 @@ IKEBANA_INLINE ProfilerLoop::Recording ProfilerLoop::end_recording() {
   std::vector<ThreadRange> ranges = ThreadRanges::get().close();
   release();
   const QuietLog quiet;  // LibTorch warns of each operator whose operations it cannot count
-  return {torch::autograd::profiler::disableProfiler(), std::move(ranges)};
+  try {
+    return {torch::autograd::profiler::disableProfiler(), std::move(ranges)};
+  } catch (...) {
+    abandon();
+    throw;
+  }
 }
 
 IKEBANA_INLINE void ProfilerLoop::finish(bool is_truncated) {

@@ -203,6 +203,21 @@ inline void check(const ProfileRunOptions& options, std::int64_t ranks) {
                    ". Write 0 or more, 1 or more, and 1 or more.");
 }
 
+/// Restores the trainer and the loader, at a second try if memory ended in the first one.
+inline void restore(ProfiledTraining& training) {
+  try {
+    return training.restore_state();
+  } catch (const std::exception&) {
+  }
+  try {
+    training.restore_state();
+  } catch (const std::exception& error) {
+    throw Error(std::string("profile_run: the trainer is as the profiled steps have left it, since "
+                            "its state could not be restored: ") +
+                error.what() + " Load a saved state before it trains on.");
+  }
+}
+
 IKEBANA_INLINE RunProfile profile_training(ProfiledTraining& training, const Conditions& conditions,
                                            const std::filesystem::path& folder,
                                            const ProfileRunOptions& options) {
@@ -216,10 +231,10 @@ IKEBANA_INLINE RunProfile profile_training(ProfiledTraining& training, const Con
     profile = RunProfiler(training, facts, folder, options).measure(conditions);
   } catch (...) {
     training.report_exception();
-    if (options.restore && facts.ranks == 1) training.restore_state();
+    if (options.restore && facts.ranks == 1) restore(training);
     throw;
   }
-  if (options.restore) training.restore_state();
+  if (options.restore) restore(training);
   if (!folder.empty()) {
     const auto files = write_report(profile, folder);
     profile.files.insert(profile.files.begin(), files.begin(), files.end());
