@@ -90,6 +90,7 @@ class RestorePoint {
   std::vector<BufferBackup> buffers_;
   std::vector<const BufferBackup*> lost_;
   bool collected_ = false, committed_ = false;
+  bool has_gradients_ = true;  // whether gradients are enabled on the thread of the step
 };
 
 }  // namespace ikebana::detail

@@ -100,6 +100,7 @@ IKEBANA_INLINE RestorePoint::RestorePoint(c10::Device device) {
 }
 
 IKEBANA_INLINE void RestorePoint::begin(const torch::nn::Module& model) {
+  has_gradients_ = at::GradMode::is_enabled();
   cpu_generator_.capture();
   if (device_generator_) device_generator_->capture();
   if (!collected_) return collect(model);
@@ -124,6 +125,8 @@ IKEBANA_INLINE void RestorePoint::put_back_non_finite() {
 }
 
 IKEBANA_INLINE void RestorePoint::restore() noexcept {
+  // Autograd leaves them off if memory ends while it hands a profiler's callbacks to a thread.
+  at::GradMode::set_enabled(has_gradients_);
   const at::NoGradGuard no_grad;
   lost_.clear();
   for (BufferBackup& buffer : buffers_)
