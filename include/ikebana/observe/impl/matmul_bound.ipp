@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/observe/matmul_bound.hpp>
@@ -23,8 +24,13 @@ inline double measured_matmul(at::ScalarType dtype, c10::Device device) {
   };
   std::int64_t n = device.is_cpu() ? 1024 : 256;
   double seconds = seconds_of(n);
-  // An accelerator needs large matrices; one that is slow is not kept busy for minutes.
-  while (!device.is_cpu() && n < 4096 && seconds < 0.01) seconds = seconds_of(n *= 2);
+  // An accelerator needs large matrices, if its memory holds them; one that is slow is not kept
+  // busy for minutes.
+  try {
+    for (; !device.is_cpu() && n < 4096 && seconds < 0.01; n *= 2) seconds = seconds_of(2 * n);
+  } catch (const std::exception& error) {
+    if (!bridge::is_out_of_memory(error)) throw;
+  }
   const auto size = static_cast<double>(n);
   return 2 * size * size * size / seconds;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/memory_counter.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/observe/matmul_bound.hpp>
@@ -20,13 +21,24 @@ inline std::int64_t bytes_beyond_caches(c10::Device device) {
   return std::clamp(2 * largest_cache(), 64 * mega, 1024 * mega);
 }
 
-inline double measured_copy(c10::Device device) {
+inline double measured_copy(c10::Device device, std::int64_t bytes) {
   const at::NoGradGuard no_grad;
   const c10::impl::ExcludeDispatchKeyGuard unseen(bridge::AllOperators::key);  // by scopes around
-  const std::int64_t bytes = bytes_beyond_caches(device);
   const at::Tensor from = at::ones({bytes / 4}, at::TensorOptions(device).dtype(at::kFloat));
   const at::Tensor to = at::empty_like(from);
   return 2 * static_cast<double>(bytes) / shortest_call(device, 5, [&] { to.copy_(from); });
+}
+
+/// Measures it with less where a training has left less memory.
+inline double measured_copy(c10::Device device) {
+  constexpr std::int64_t least = 8 << 20;
+  for (std::int64_t bytes = bytes_beyond_caches(device);; bytes /= 2) {
+    try {
+      return measured_copy(device, bytes);
+    } catch (const std::exception& error) {
+      if (bytes / 2 < least || !bridge::is_out_of_memory(error)) throw;
+    }
+  }
 }
 
 }  // namespace ikebana::detail
