@@ -41,7 +41,7 @@ void profile(const Number& precision, std::int64_t rows, bool tries) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty()) return 1;
-  // Of few rows, weights are converted for little arithmetic.
+  // With few rows the conversions of weights take a large part of the time.
   if (arguments[0] == "bf16") profile(Precision<BF16>{}, 32, false);
   else profile(Precision<FP32>{}, 256, arguments.size() > 1);
   return 0;
