@@ -11,7 +11,7 @@ namespace ikebana::bridge {
 class ThreadCallback {
  public:
   explicit ThreadCallback(const at::RecordFunctionCallback& callback);
-  ~ThreadCallback() { at::removeCallback(handle_); }
+  ~ThreadCallback();
   ThreadCallback(const ThreadCallback&) = delete;
   ThreadCallback& operator=(const ThreadCallback&) = delete;
 

@@ -66,6 +66,8 @@ class ProfilerLoop {
   Recording end_recording();
   /// Leaves LibTorch's profiler off after one of its functions has thrown, for want of memory.
   void abandon() noexcept;
+  /// Begins a recording, without which LibTorch cannot end what it has prepared.
+  void begin_and_record_nothing();
   /// Ends the recording and deals with its result.
   void finish(bool is_truncated);
 

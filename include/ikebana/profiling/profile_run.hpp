@@ -28,7 +28,8 @@ RunProfile profile_training(ProfiledTraining& training, const Conditions& condit
 /// returns what they cost and what to change. First the training as it is, with its phases; then
 /// its units; then its operators; then its memory: each in steps of its own, so that no measurement
 /// disturbs another. Steps are made in earnest; with `restore`, which keeps a copy of the state in
-/// memory, the trainer has afterwards every bit that it had before, and a DataLoader its position.
+/// memory, the trainer has afterwards every bit that it had before, and a DataLoader its position;
+/// a loop over the loader that runs meanwhile ends with an error at its next batch.
 ///
 /// The recipe needs `Observe<Phases>`. Units are measured if it has `Observe<EachUnit>`, which is
 /// paused otherwise, and memory if it has `Observe<Memory>`. These observers forget the times that

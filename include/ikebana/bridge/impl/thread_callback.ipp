@@ -15,4 +15,11 @@ IKEBANA_INLINE ThreadCallback::ThreadCallback(const at::RecordFunctionCallback& 
   }
 }
 
+IKEBANA_INLINE ThreadCallback::~ThreadCallback() {
+  try {
+    at::removeCallback(handle_);
+  } catch (const std::exception&) {  // Memory has ended, but the callback is off the list already.
+  }
+}
+
 }  // namespace ikebana::bridge

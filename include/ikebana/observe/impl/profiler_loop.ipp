@@ -177,23 +177,22 @@ IKEBANA_INLINE void ProfilerLoop::abandon() noexcept {
   is_recording_ = is_prepared_ = false;
   counter_.reset();
   if (files_) files_->drop_execution_trace();
-  release();
-  // Only a recording ends what was prepared. Preparing throws if LibTorch took it for active.
-  const QuietLog quiet;
-  auto tried = [](auto&& f) {
-    try {
-      f();
-    } catch (const std::exception&) {
-    }
-  };
-  if (torch::profiler::impl::ProfilerStateBase::get() == nullptr) {
-    tried([&] { torch::autograd::profiler::prepareProfiler(config(), activities()); });
-    tried([&] {
-      torch::autograd::profiler::enableProfiler(config(), activities(),
-                                                {at::RecordScope::FUNCTION});
-    });
+  try {
+    const QuietLog quiet;
+    if (torch::profiler::impl::ProfilerStateBase::get() == nullptr) begin_and_record_nothing();
+    torch::autograd::profiler::disableProfiler();
+  } catch (
+      const std::exception&) {  // The next profiler begins again, or throws what LibTorch does.
   }
-  tried([] { torch::autograd::profiler::disableProfiler(); });
+  release();
+}
+
+IKEBANA_INLINE void ProfilerLoop::begin_and_record_nothing() {
+  try {
+    torch::autograd::profiler::prepareProfiler(config(), activities());
+  } catch (const c10::Error&) {  // LibTorch has prepared it before, and takes it for active.
+  }
+  torch::autograd::profiler::enableProfiler(config(), activities(), {at::RecordScope::FUNCTION});
 }
 
 IKEBANA_INLINE std::int64_t& ProfilerLoop::counted() {
@@ -233,15 +232,16 @@ IKEBANA_INLINE ProfilerLoop::Recording ProfilerLoop::end_recording() {
   if (!device_.is_cpu()) bridge::synchronize(device_);
   is_recording_ = is_prepared_ = false;
   counter_.reset();
-  std::vector<ThreadRange> ranges = ThreadRanges::get().close();
-  release();
-  const QuietLog quiet;  // LibTorch warns of each operator whose operations it cannot count
+  Recording recording{nullptr, ThreadRanges::get().close()};
   try {
-    return {torch::autograd::profiler::disableProfiler(), std::move(ranges)};
+    const QuietLog quiet;  // LibTorch warns of each operator whose operations it cannot count
+    recording.trace = torch::autograd::profiler::disableProfiler();
   } catch (...) {
     abandon();
     throw;
   }
+  release();
+  return recording;
 }
 
 IKEBANA_INLINE void ProfilerLoop::finish(bool is_truncated) {
