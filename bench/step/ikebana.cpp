@@ -37,19 +37,6 @@ Contestant recipe(const Setting& setting) {
   return train(std::make_shared<Trainer<MLP, CrossEntropyLoss, AdamW, Policies...>>(model));
 }
 
-/// The rows of test/free, for a build without benchmarks: other recipes would take a minute to
-/// compile.
-#ifdef IKEBANA_ROWS_OF_TESTS
-Contestant contestant(const Setting& setting) {
-  const bool all_words = setting.checkpoints() && setting.number("accumulate") == 4;
-  if (setting.is_resnet() || setting.is_bf16() != all_words)
-    throw std::runtime_error("step_ikebana: this build has the rows of test/free alone");
-  if (setting.is_bf16())
-    return recipe<Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm>(setting);
-  if (setting.number("clip")) return recipe<Precision<FP32>, ClipGradNorm>(setting);
-  return recipe<Precision<FP32>>(setting);
-}
-#else
 template <class P>
 Contestant in_precision(const Setting& setting) {
   if (setting.number("accumulate") == 4)
@@ -72,7 +59,6 @@ Contestant contestant(const Setting& setting) {
   return setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
                            : in_precision<Precision<FP32>>(setting);
 }
-#endif
 
 }  // namespace
 
