@@ -8,7 +8,8 @@ endif()
 # 1 with the thread sanitizer, which does not see the synchronisation of LibTorch's OpenMP threads.
 set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")
 set(IKEBANA_TEST_TIMEOUT 300 CACHE STRING "Seconds that a program of tests may take")
-# Otherwise a sample is taken where many parts are alike, such as failing allocations.
+# Without this option the tests take a sample where many parts are alike, such as failing
+# allocations.
 option(IKEBANA_TEST_THOROUGH "Run every part of the tests, which takes hours" OFF)
 mark_as_advanced(IKEBANA_TEST_THREADS IKEBANA_TEST_TIMEOUT IKEBANA_TEST_THOROUGH)
 

@@ -27,7 +27,8 @@ void profile(const Number& precision, std::int64_t rows, bool tries) {
   std::vector<std::pair<at::Tensor, at::Tensor>> batches{
       {at::randn({rows, 768}), at::randint(8, {rows}, at::kLong)}};
   Trainer trainer{Wide(), CrossEntropyLoss{}, SGD{.lr = 1e-3}, Observe<Phases>{}, precision};
-  ProfileRunOptions options{.warmup = 2, .steps = 60};  // other programs are but a moment of them
+  // So many steps that a moment in which another program runs leads to no advice.
+  ProfileRunOptions options{.warmup = 2, .steps = 60};
   options.tries_advice = tries;
   const RunProfile found = profile_run(trainer, batches, {}, options);
   std::cout << found.step.mean << '\n';
