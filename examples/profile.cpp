@@ -18,6 +18,7 @@ using namespace ikebana;
 // The settings that the advice of a round changes in the next one.
 struct Settings {
   std::int64_t num_workers = 0;
+  bool persistent_workers = false;
   bool flushes_denormals = false;
   bool copies = true;
 };
@@ -61,7 +62,10 @@ TORCH_MODULE(Basis);
 RunProfile profiled(const Settings& settings, const std::filesystem::path& folder) {
   torch::manual_seed(0);
   at::globalContext().setFlushDenormal(settings.flushes_denormals);
-  DataLoader loader{Images{}, {.batch_size = 32, .num_workers = settings.num_workers}};
+  DataLoader loader{Images{},
+                    {.batch_size = 32,
+                     .num_workers = settings.num_workers,
+                     .persistent_workers = settings.persistent_workers}};
   Trainer trainer{Basis(settings.copies), CrossEntropyLoss{},  AdamW{.lr = 1e-3},
                   Observe<Phases>{},      Observe<EachUnit>{}, Observe<Memory>{}};
   return profile_run(trainer, loader, folder, {.steps = 20});
@@ -70,6 +74,7 @@ RunProfile profiled(const Settings& settings, const std::filesystem::path& folde
 // Changes what one piece of advice names. Returns false if the program cannot.
 bool follow(const Advice& advice, Settings& settings) {
   if (advice.name == "data" && advice.value) return settings.num_workers = *advice.value, true;
+  if (advice.name == "persistent_workers") return settings.persistent_workers = true;
   if (advice.name == "denormals") return settings.flushes_denormals = true;
   if (advice.name == "copies") return settings.copies = false, true;
   return false;

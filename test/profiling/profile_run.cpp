@@ -26,6 +26,21 @@ struct AfterImpl : torch::nn::Module {
 };
 TORCH_MODULE(After);
 
+/// Two layers, each of which is a unit.
+struct TwoLayersImpl : torch::nn::Module {
+  using units = Units<torch::nn::Linear>;
+  TwoLayersImpl()
+      : first(register_module("first", torch::nn::Linear(64, 32))),
+        second(register_module("second", torch::nn::Linear(32, 8))) {}
+  template <class Run>
+  Loss loss(Run& run, const Batch& batch) {
+    const at::Tensor x = run(second, at::relu(run(first, batch.first)));
+    return {x.square().sum(), x.size(0)};
+  }
+  torch::nn::Linear first, second;
+};
+TORCH_MODULE(TwoLayers);
+
 /// Samples of random numbers, each of which takes some time to read.
 struct Samples {
   std::int64_t width = 64;
@@ -80,6 +95,42 @@ TEST_CASE("profile_run: a training that waits for its loader is told how many wo
   REQUIRE(data->measured_gain.has_value());
   if (*data->value > 1) CHECK(*data->measured_gain > 0.1);
   CHECK(loader.position() == BatchPosition{0, 0});
+}
+
+TEST_CASE(
+    "profile_run: short epochs that wait for their first batch are told to keep the workers") {
+  using namespace std::chrono_literals;
+  auto options = [](bool persistent) {
+    DataLoaderOptions o{.batch_size = 32, .num_workers = 3};  // an epoch has four batches
+    o.persistent_workers = persistent;
+    return o;
+  };
+  auto busy = [](const at::Tensor& x) {  // longer than it takes workers to make the next epoch's
+    std::this_thread::sleep_for(25ms);
+    return x;
+  };
+  const Samples samples{.width = 64, .delay = 1ms};
+  DataLoader ends(samples, options(false));
+  const RunProfile profile = profiled(busy, 64, ends, {.tries_advice = true});
+  CHECK(names(profile).count("data") == 0);
+  const Advice* stay = find(profile, "persistent_workers");
+  REQUIRE(stay != nullptr);
+  CHECK(stay->expected_gain.value_or(0) > 0.1);
+  CHECK(stay->measured_gain.value_or(0) > 0.05);
+  DataLoader stays(samples, options(true));
+  CHECK(find(profiled(busy, 64, stays), "persistent_workers") == nullptr);
+}
+
+TEST_CASE("profile_run: operators are known to be their unit's, in forward and in backward") {
+  std::vector<Batch> batches{{at::randn({8, 64}), at::zeros({8}, at::kLong)}};
+  torch::manual_seed(0);
+  Trainer trainer{TwoLayers(), SGD{.lr = 1e-3}, Observe<Phases>{}, Observe<EachUnit>{}};
+  const RunProfile profile = profile_run(trainer, batches, {}, {.warmup = 0, .steps = 2});
+  std::map<std::string, std::int64_t> products;
+  for (const ProfileEvent& event : profile.profile.events)
+    if (event.name == "aten::mm" || event.name == "aten::addmm") ++products[event.unit];
+  // In each of three steps: the first layer's input needs no gradient.
+  CHECK(products == std::map<std::string, std::int64_t>{{"first", 6}, {"second", 9}});
 }
 
 TEST_CASE("profile_run: the denormals of a layer are counted, and flushing them is tried") {

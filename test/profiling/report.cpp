@@ -189,6 +189,11 @@ RunProfile full_profile() {
   p.operators.push_back(row("MmBackward0", 8, 0.03, 0.2));
   p.operators.push_back(row("autograd::engine::evaluate_function: MmBackward0", 8, 0.01, 0.2));
   p.operators.push_back(row("torch::autograd::AccumulateGrad", 8, 0.01, 0.01));
+  ProfileEvent event;
+  event.name = "aten::mm", event.unit = nasty, event.self_cpu_time_total = 3000;
+  p.profile.events = {event, event};
+  event.name = "aten::relu", event.unit = "", event.self_cpu_time_total = 2000;
+  p.profile.events.push_back(event);
   p.memory.peak = MiB(100), p.memory.phase_peaks = {0, MiB(90), MiB(100), 0};
   p.memory.units = {{"", 0, 0, 0}, {nasty, MiB(3), MiB(90), 0}};
   p.roofline = {round_bounds, {{nasty, 1, 2000, 50, 10}}, {{"aten::mm", 2, 2000, 50, 0.05}}};
@@ -235,7 +240,7 @@ struct Folder {
 TEST_CASE("report: all files are written, and the page needs no other file") {
   const Folder folder;
   const auto paths = write_report(full_profile(), folder.path / "inner");
-  CHECK(paths.size() == 16);
+  CHECK(paths.size() == 17);
   CHECK(paths[0].filename() == "report.html");
   for (const auto& path : paths) {
     CHECK(std::filesystem::file_size(path) > 0);
@@ -258,6 +263,10 @@ TEST_CASE("report: all files are written, and the page needs no other file") {
   }
   CHECK(contains(read(folder.path / "inner/steps.csv"), "step,seconds\n1,0.1\n2,0.1\n"));
   CHECK(contains(read(folder.path / "inner/memory.csv"), "phase_peak,forward,94371840\n"));
+  CHECK(contains(read(folder.path / "inner/operators_by_unit.csv"), "aten::relu"));
+  const std::string text = read(folder.path / "inner/report.md");
+  CHECK(contains(text, "| aten::mm | 75.0 % | 1.500 | 0.5"));  // two in four steps, 3 ms each
+  CHECK(contains(text, "| (no unit's) | aten::relu | 25.0 % |"));
 }
 
 TEST_CASE("report: every row of a table in Markdown has its cells") {

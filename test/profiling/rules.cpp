@@ -107,6 +107,30 @@ TEST_CASE("the diagnosis says how many workers make batches as fast as steps") {
   CHECK_FALSE(cheaper.expected_gain.has_value());
 }
 
+TEST_CASE("the diagnosis tells waiting for the beginning of epochs from waiting for workers") {
+  auto starts = [](RunProfile& p, TrainingFacts& f) {
+    p.waiting = time_statistics(std::vector<double>(20, 0.002));
+    f.is_data_loader = true, f.num_workers = 2, f.epoch_starts = 0.0015;
+  };
+  const Advice stay = caused_by(starts);  // the rest, 5 % of the step, is too little
+  CHECK(stay.name == "persistent_workers");
+  CHECK(*stay.expected_gain == doctest::Approx(0.15));
+  CHECK(stay.value == 2);
+  CHECK(caused_by([&](RunProfile& p, TrainingFacts& f) {
+          starts(p, f), f.persistent_workers = true;
+        }).name == "data");
+  CHECK(caused_by([&](RunProfile& p, TrainingFacts& f) { starts(p, f), f.num_workers = 0; }).name ==
+        "data");
+  Measured both = healthy();
+  starts(both.profile, both.facts);
+  both.profile.waiting = time_statistics(std::vector<double>(20, 0.008));
+  const std::vector<Advice> found = advice(both);
+  REQUIRE(found.size() == 2);
+  CHECK((found[0].name == "data" && found[1].name == "persistent_workers"));
+  both.facts.epoch_starts = 0.0004;  // too little to be advice
+  CHECK(advice(both).size() == 1);
+}
+
 TEST_CASE("the diagnosis names threads, and what they wait for") {
   CHECK(caused_by([](RunProfile& p, TrainingFacts& f) {
           p.conditions.threads = 1, f.all_cores_speedup = 3;

@@ -4,6 +4,16 @@
 
 namespace ikebana::bridge {
 
+/// Returns a callback that is given each operator's arguments before it runs, and its results
+/// afterwards.
+inline at::RecordFunctionCallback operator_callback(
+    at::RecordFunctionCallback::StartCallback before,
+    at::RecordFunctionCallback::EndCallback after) {
+  at::RecordFunctionCallback callback(before, after);
+  callback.needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION});
+  return callback;
+}
+
 /// RAII: LibTorch calls the callback for the functions that begin on this thread. Must be destroyed
 /// on the thread that made it. LibTorch adds a callback to its list before it allocates what it
 /// calls by. If that throws, this takes it from the list again: it would remain there, and each

@@ -166,7 +166,7 @@ class LoaderCore {
     };
     workers_.reset(new Workers<Batch>(workers,
                                       workers * static_cast<std::size_t>(options_.prefetch_factor),
-                                      order().batches(), fetch_by));
+                                      order().batches(), options_.persistent_workers, fetch_by));
   }
 
   /// Ends the workers. If one is still reading a sample after the timeout, they stay.

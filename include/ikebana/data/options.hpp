@@ -19,7 +19,9 @@ struct DataLoaderOptions {
   double timeout = 0;
   std::int64_t prefetch_factor = 2;  ///< batches that each worker prefetches
   /// Keep the workers, and their copies of a dataset whose `get` is not const, from epoch to epoch.
-  /// Otherwise they end with an epoch, and new ones are made for the next. Needs workers.
+  /// At the end of an epoch they read the first batches of the next one, so a loop does not wait
+  /// for these, and the dataset must not be changed there. Otherwise workers end with an epoch, and
+  /// new ones begin with the next. Needs workers.
   bool persistent_workers = false;
   std::uint64_t seed = 0;  ///< the seed of the order and of SampleRng
   // Several ranks read the same batches, whose samples are divided among them: rank r of N reads

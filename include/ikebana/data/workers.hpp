@@ -29,8 +29,9 @@ struct Reading {
   void begin(std::int64_t index) { sample.store(index, std::memory_order_relaxed); }
 };
 
-/// Prefetches at most `prefetched` batches of one epoch. Begins the next epoch when its first batch
-/// is asked for. Operators in the threads use one thread each.
+/// Prefetches at most `prefetched` batches. With `reads_on` they go on into the next epoch;
+/// without it, an epoch begins when its first batch is asked for. Operators in the threads use one
+/// thread each.
 template <class Batch>
 class Workers {
  public:
@@ -38,11 +39,12 @@ class Workers {
   /// is set.
   using Fetch = std::function<Batch(std::size_t, BatchPosition, Reading&)>;
 
-  Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch, Fetch fetch)
+  Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch,
+          bool reads_on, Fetch fetch)
       : batches_per_epoch_(batches_per_epoch),
+        reads_on_(reads_on),
         fetch_(std::move(fetch)),
         slots_(prefetched),
-        next_to_fetch_(batches_per_epoch),
         states_(workers) {
     try {
       for (std::size_t w = 0; w < workers; ++w) threads_.emplace_back([this, w] { work(w); });
@@ -100,7 +102,7 @@ class Workers {
       drop();
       std::rethrow_exception(std::move(*error));
     }
-    ++next_to_take_.batch;
+    next_to_take_ = after(at);
     lock.unlock();
     may_fetch_.notify_one();
     return std::get<1>(std::move(fetched));
@@ -114,9 +116,17 @@ class Workers {
     Reading reading;
   };
 
-  Slot& slot_of(BatchPosition at) {
-    return slots_[static_cast<std::size_t>(at.batch) % slots_.size()];
+  BatchPosition after(BatchPosition at) const {
+    ++at.batch;
+    if (reads_on_ && at.batch == batches_per_epoch_) at = {at.epoch + 1, 0};
+    return at;
   }
+  /// Returns the number of batches before a position, all epochs together, modulo 2^64.
+  std::uint64_t ordinal(BatchPosition at) const {
+    return static_cast<std::uint64_t>(at.epoch) * static_cast<std::uint64_t>(batches_per_epoch_) +
+           static_cast<std::uint64_t>(at.batch);
+  }
+  Slot& slot_of(BatchPosition at) { return slots_[ordinal(at) % slots_.size()]; }
   template <class Holds>
   bool wait(std::unique_lock<std::mutex>& lock, double seconds, Holds holds) {
     using std::chrono::nanoseconds;
@@ -136,20 +146,16 @@ class Workers {
     return other;
   }
   /// Begins no batch until the next call of `take`, which fetches all batches again.
-  void drop() {
-    next_to_take_ = no_position;
-    next_to_fetch_ = batches_per_epoch_;
-  }
+  void drop() { next_to_take_ = next_to_fetch_ = no_position; }
   void restart(BatchPosition at) {
     ++restarts_;
-    next_to_take_ = at;
-    next_to_fetch_ = at.batch;
+    next_to_take_ = next_to_fetch_ = at;
     for (Slot& slot : slots_) slot = {};
     may_fetch_.notify_all();
   }
   bool may_fetch() const {
-    return next_to_fetch_ < batches_per_epoch_ &&
-           next_to_fetch_ < next_to_take_.batch + static_cast<std::int64_t>(slots_.size());
+    return next_to_fetch_ != no_position && next_to_fetch_.batch < batches_per_epoch_ &&
+           ordinal(next_to_fetch_) - ordinal(next_to_take_) < slots_.size();
   }
 
   void stop() noexcept {
@@ -168,7 +174,7 @@ class Workers {
     while (true) {
       may_fetch_.wait(lock, [this] { return stop_ || may_fetch(); });
       if (stop_) return;
-      BatchPosition at{next_to_take_.epoch, next_to_fetch_++};
+      const BatchPosition at = std::exchange(next_to_fetch_, after(next_to_fetch_));
       std::uint64_t restarts = restarts_;
       state.at = at;
       state.reading.begin(Reading::none);
@@ -191,15 +197,16 @@ class Workers {
 
   OwnProcess process_;
   std::int64_t batches_per_epoch_;
+  bool reads_on_;
   Fetch fetch_;
   std::mutex mutex_;
   std::condition_variable may_fetch_, batch_fetched_;
   bool stop_ = false;
-  std::vector<Slot> slots_;  // batch b of the epoch is in slot b modulo their number
+  std::vector<Slot> slots_;  // a batch is in the slot of its ordinal modulo their number
   BatchPosition next_to_take_ = no_position;
-  std::int64_t next_to_fetch_;  // the first batch of next_to_take_.epoch that no worker has begun
-  std::uint64_t restarts_ = 0;  // a batch begun before the last restart is dropped
-  std::vector<State> states_;   // one per worker; never moved, since threads refer to them
+  BatchPosition next_to_fetch_ = no_position;  // the first batch that no worker has begun
+  std::uint64_t restarts_ = 0;                 // a batch begun before the last restart is dropped
+  std::vector<State> states_;  // one per worker; never moved, since threads refer to them
   std::vector<std::thread> threads_;
 };
 

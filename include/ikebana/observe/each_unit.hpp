@@ -2,6 +2,7 @@
 // Defines the policy Observe<EachUnit> and its mechanism.
 #include <ikebana/hooks.hpp>
 #include <ikebana/observe/module_clock.hpp>
+#include <ikebana/observe/profiled_unit.hpp>
 #include <ikebana/observe/unit_clock.hpp>
 #include <ikebana/observe/unit_operators.hpp>
 #include <ikebana/observe/unit_summary.hpp>
@@ -57,6 +58,10 @@ struct Mechanism<Observe<EachUnit>> : ObserveHooks {
   }
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    if (profiler_ != nullptr) {
+      const detail::ProfiledUnit range(*profiler_, ranges_[unit.index]);
+      return next(std::forward<Args>(args)...);
+    }
     if (!is_open_ || modules_->are_modules()) return next(std::forward<Args>(args)...);
     return in_forward(unit, [&]() -> decltype(auto) { return next(std::forward<Args>(args)...); });
   }
@@ -77,6 +82,9 @@ struct Mechanism<Observe<EachUnit>> : ObserveHooks {
   /// for a comparison per unit; with false they are measured again.
   void pause(bool pauses = true) { is_paused_ = pauses; }
   bool is_paused() const { return is_paused_; }  ///< returns what `pause` was given
+  /// Gives each unit a range in what a profiler records from now on, instead of measuring it;
+  /// nullptr: measures as before. The model itself has none.
+  void mark_in(detail::ProfilerLoop* profiler) { profiler_ = profiler; }
 
  private:
   using Clock = detail::UnitClock;
@@ -140,6 +148,8 @@ struct Mechanism<Observe<EachUnit>> : ObserveHooks {
   std::vector<UnitTimes> counted_;                    // what the first step has counted
   std::int64_t made_ = 0;                             // steps
   bool is_open_ = false, is_paused_ = false;
+  detail::ProfilerLoop* profiler_ = nullptr;
+  std::vector<std::string> ranges_;  // by unit
 };
 
 }  // namespace ikebana

@@ -1,28 +1,13 @@
 #pragma once
 // Defines the mechanism of the policy Observe<Profile>, whose values are in profile_options.hpp.
 #include <ikebana/hooks.hpp>
+#include <ikebana/observe/profiled_unit.hpp>
 #include <ikebana/observe/profiler.hpp>
 #include <ikebana/observe/range.hpp>
 
 namespace ikebana {
 
 namespace detail {
-
-/// RAII: the forward of a unit, as a range. While a profiler records, it remembers the nodes that
-/// autograd made in it, so that operators of backward are known to be the unit's.
-class ProfiledUnit {
- public:
-  ProfiledUnit(ProfilerLoop& loop, const std::string& range);
-  ~ProfiledUnit();
-  ProfiledUnit(const ProfiledUnit&) = delete;
-  ProfiledUnit& operator=(const ProfiledUnit&) = delete;
-
- private:
-  ProfilerLoop& loop_;
-  const std::string& name_;
-  ikebana::Range range_;
-  std::uint64_t first_node_;
-};
 
 /// Returns the name of a phase's range: `phase: forward`.
 const char* phase_range(Phase phase);

@@ -17,8 +17,11 @@ struct TrainingFacts {
     double seconds = 0, padded_seconds = 0;  ///< the time of one call of each
   };
 
-  bool is_data_loader = false;   ///< the loader is a DataLoader, so it has workers
-  std::int64_t num_workers = 0;  ///< its workers
+  bool is_data_loader = false;      ///< the loader is a DataLoader, so it has workers
+  std::int64_t num_workers = 0;     ///< its workers
+  bool persistent_workers = false;  ///< they stay, and read on, at the end of an epoch
+  /// Seconds per step for which the loop waits longer for an epoch's first batch than for others.
+  double epoch_starts = 0;
   /// Threads that make batches mostly wait, for files: without workers the loop's thread has no
   /// processor for most of that time, and with workers cores are idle.
   bool has_idle_cores = false;

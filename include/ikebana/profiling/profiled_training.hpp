@@ -20,6 +20,8 @@ struct ProfiledTraining {
   /// Reads the next batch, from the loader's beginning after its end, and returns the seconds for
   /// which the loop waited. Throws BadValue for a loader without a batch.
   virtual double next_batch() = 0;
+  /// Returns true if that batch was the first of an epoch.
+  virtual bool begins_epoch() = 0;
   /// Makes a step on that batch, and returns its report.
   virtual Report step() = 0;
   virtual c10::Device device() = 0;
@@ -32,13 +34,16 @@ struct ProfiledTraining {
   /// Begins or ends the measurement of units. Returns false if the recipe cannot measure them.
   virtual bool measure_units(bool measures) = 0;
   virtual UnitSummary units() = 0;
+  /// Gives each unit that `measure_units` measures a range in what `profiler` records; nullptr: no
+  /// longer.
+  virtual void mark_units(ProfilerLoop* profiler) = 0;
   /// Begins or ends the measurement of the memory of units; while it is on, each report has its
   /// memory. Returns false if the recipe cannot.
   virtual bool measure_memory(bool measures) = 0;
 
-  /// Reads batches with this number of workers from now on; 0: from the loader again. Returns false
-  /// if it cannot.
-  virtual bool try_workers(std::int64_t workers) = 0;
+  /// Reads batches with this number of workers from now on, which are persistent or not; 0: from
+  /// the loader again. Returns false if it cannot.
+  virtual bool try_workers(std::int64_t workers, bool are_persistent) = 0;
   /// Keeps the state of the trainer and of the loader, and restores it.
   virtual void keep_state() = 0;
   virtual void restore_state() = 0;
@@ -55,17 +60,21 @@ class EndlessBatches {
   /// Goes to the next batch, which `batch` then returns.
   void next() {
     if (at_) ++*at_;
-    if (!at_ || *at_ == std::end(range_)) at_.emplace(std::begin(range_));
+    is_first_ = !at_ || *at_ == std::end(range_);
+    if (is_first_) at_.emplace(std::begin(range_));
     if (*at_ == std::end(range_))
       throw BadValue("profile_run: the loader has no batch. Give it a dataset with samples.");
   }
   decltype(auto) batch() { return **at_; }
+  /// Returns true if that batch is the first of the range.
+  bool is_first() const { return is_first_; }
   /// Forgets where it was, since the loader's position is about to be changed.
   void stop() { at_.reset(); }
 
  private:
   Range& range_;
   std::optional<decltype(std::begin(std::declval<Range&>()))> at_;
+  bool is_first_ = false;
 };
 
 template <class Loader>
@@ -122,6 +131,11 @@ class ProfiledTrainingOf final : public ProfiledTraining {
     }
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
+  bool begins_epoch() override {
+    if constexpr (can_try_workers)
+      if (other_batches_) return other_batches_->is_first();
+    return batches_.is_first();
+  }
   Report step() override {
     if constexpr (can_try_workers)
       if (other_batches_) return trainer_.step(other_batches_->batch());
@@ -131,7 +145,10 @@ class ProfiledTrainingOf final : public ProfiledTraining {
   std::string describe() override { return trainer_.describe(); }
   void describe(TrainingFacts& facts) override {
     facts.is_data_loader = is_data_loader<Range>;
-    if constexpr (is_data_loader<Range>) facts.num_workers = loader_.options().num_workers;
+    if constexpr (is_data_loader<Range>) {
+      facts.num_workers = loader_.options().num_workers;
+      facts.persistent_workers = loader_.options().persistent_workers;
+    }
     facts.ranks = trainer_.world_size();
     facts.captures = has<Capture<WholeStep>> || has<Capture<EachUnit>>;
     facts.has_precision = !has<Precision<FP32>>;
@@ -149,6 +166,10 @@ class ProfiledTrainingOf final : public ProfiledTraining {
       return trainer_.template mechanism<Observe<EachUnit>>().summary();
     else return {};
   }
+  void mark_units(ProfilerLoop* profiler) override {
+    if constexpr (has<Observe<EachUnit>>)
+      trainer_.template mechanism<Observe<EachUnit>>().mark_in(profiler);
+  }
   bool measure_memory(bool measures) override {
     if constexpr (has<Observe<Memory>>) {
       auto& values = trainer_.template get<Observe<Memory>>();
@@ -158,13 +179,13 @@ class ProfiledTrainingOf final : public ProfiledTraining {
     return has<Observe<Memory>>;
   }
 
-  bool try_workers(std::int64_t workers) override {
+  bool try_workers(std::int64_t workers, bool are_persistent) override {
     if constexpr (can_try_workers) {
       other_batches_.reset();
       other_.reset();
       if (workers == 0) return true;
       DataLoaderOptions options = loader_.options();
-      options.num_workers = workers;
+      options.num_workers = workers, options.persistent_workers = are_persistent;
       other_.emplace(loader_.with_options(options));
       other_batches_.emplace(*other_);
     }

@@ -1,5 +1,6 @@
 #pragma once
 // Says what stands in the report of a profiled training, apart from how it is written.
+#include <algorithm>
 #include <ikebana/profiling/run_profile.hpp>
 #include <string>
 #include <vector>
@@ -42,6 +43,11 @@ std::string report_markdown(const RunProfile& profile, const std::vector<ReportP
 
 /// Returns whether the memory of a step was measured.
 inline bool has_memory(const RunProfile& profile) { return profile.memory.peak > 0; }
+/// Returns whether a row belongs to a unit.
+inline bool has_units(const KeyAverages& averages) {
+  return std::any_of(averages.begin(), averages.end(),
+                     [](const ProfileRow& row) { return !row.unit.empty(); });
+}
 /// Returns lines of comma-separated values, with bytes, the titles first.
 std::string memory_csv(const MemoryReport& memory);
 

@@ -82,11 +82,7 @@ struct MeanWatch::Mean : at::ObserverContext {
   at::Tensor result;
 };
 
-IKEBANA_INLINE MeanWatch::MeanWatch()
-    : callback_(at::RecordFunctionCallback(&begin, &end)
-                    .needsInputs(true)
-                    .needsOutputs(true)
-                    .scopes({at::RecordScope::FUNCTION})) {
+IKEBANA_INLINE MeanWatch::MeanWatch() : callback_(bridge::operator_callback(&begin, &end)) {
   means().clear(), probabilities() = {};
 }
 

@@ -34,10 +34,7 @@ IKEBANA_INLINE void LeafRecord::check_complete() const {
 }
 
 IKEBANA_INLINE LeafWatch::LeafWatch(LeafRecord& record)
-    : callback_(at::RecordFunctionCallback(&begin, &end)
-                    .needsInputs(true)
-                    .needsOutputs(true)
-                    .scopes({at::RecordScope::FUNCTION})) {
+    : callback_(bridge::operator_callback(&begin, &end)) {
   current() = &record;
 }
 

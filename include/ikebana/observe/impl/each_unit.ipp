@@ -14,6 +14,7 @@ IKEBANA_INLINE void Mechanism<Observe<EachUnit>>::attach(c10::Device device,
   modules_.emplace(table, /*by_module=*/device.is_cpu());
   clock_.emplace(bridge::with_index(device), modules_->size());
   counted_.resize(modules_->size());
+  ranges_ = detail::unit_ranges(table);
   if (modules_->are_modules()) ends_with_model_ = modules_->size();
 }
 

@@ -7,21 +7,6 @@ namespace ikebana {
 
 namespace detail {
 
-inline constexpr std::string_view unit_prefix = "unit: ";
-
-IKEBANA_INLINE ProfiledUnit::ProfiledUnit(ProfilerLoop& loop, const std::string& range)
-    : loop_(loop), name_(range), range_(range), first_node_(at::sequence_number::peek()) {}
-
-IKEBANA_INLINE ProfiledUnit::~ProfiledUnit() {
-  const std::uint64_t end = at::sequence_number::peek();
-  if (!loop_.is_recording() || end == first_node_) return;
-  try {
-    loop_.add({at::RecordFunction::currentThreadId(), first_node_, end,
-               name_.substr(unit_prefix.size())});
-  } catch (const std::bad_alloc&) {  // its backward is then shown without a unit
-  }
-}
-
 IKEBANA_INLINE const char* phase_range(Phase phase) {
   switch (phase) {
     case Phase::Data:
@@ -42,8 +27,7 @@ IKEBANA_INLINE void Mechanism<Observe<Profile>>::attach(c10::Device device,
   detail::ProfilerLoop::check(values);
   detail::TraceFiles::check(values.folder);
   loop_ = std::make_shared<detail::ProfilerLoop>("Observe<Profile>", device);
-  for (const Unit& unit : table.units())
-    ranges_.push_back(std::string(detail::unit_prefix) + (unit.is_root() ? "(model)" : unit.name));
+  ranges_ = detail::unit_ranges(table);
 }
 
 IKEBANA_INLINE std::string Mechanism<Observe<Profile>>::describe() const {

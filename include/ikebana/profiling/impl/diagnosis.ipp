@@ -29,7 +29,7 @@ class Diagnosis {
   }
 
   std::vector<Advice> advice() {
-    data(), threads(), waiting_policy(), denormals(), host_reads(), alignment();
+    data(), epoch_starts(), threads(), waiting_policy(), denormals(), host_reads(), alignment();
     small_operators(), copies(), precision(), communication(), build(), vector_code();
     std::stable_sort(found_.begin(), found_.end(), [](const Advice& a, const Advice& b) {
       return a.expected_gain.value_or(0) > b.expected_gain.value_or(0);
@@ -79,7 +79,7 @@ class Diagnosis {
 
   void data() {
     const double share = p_.share_of_data();
-    if (share < 0.1) return;
+    if (share - share_of_epoch_starts() < 0.1) return;
     Advice advice{.name = "data", .finding = "waits for data " + percent(share) + " of the step"};
     advice.evidence = "a step takes " + duration_text(p_.step.mean) + ", of which it waits " +
                       duration_text(p_.waiting.mean) + " for its batch";
@@ -91,12 +91,32 @@ class Diagnosis {
     }
     add(std::move(advice));
   }
+  /// Returns the part of the step that persistent workers would save, since they have read the
+  /// first batches of an epoch before it begins.
+  double share_of_epoch_starts() const {
+    const bool can_stay = f_.is_data_loader && f_.num_workers > 0 && !f_.persistent_workers;
+    return can_stay ? f_.epoch_starts / std::max(1e-9, p_.step.mean) : 0;
+  }
+  void epoch_starts() {
+    const double share = share_of_epoch_starts();
+    if (share < least_gain) return;
+    add({.name = "persistent_workers",
+         .finding = "waits " + percent(share) + " of the step for the first batches of epochs",
+         .evidence = "workers begin with an epoch, and the loop waits for their first batches; a "
+                     "step takes " +
+                     duration_text(p_.step.mean) + ", of which this is " +
+                     duration_text(f_.epoch_starts),
+         .change = ".persistent_workers = true: workers read on at the end of an epoch",
+         .expected_gain = share,
+         .value = f_.num_workers});
+  }
   /// Each of `num_workers` workers makes a batch in that many steps. Without one, the loop itself
   /// makes it while it waits.
   void advise_workers(Advice& advice) const {
     const std::int64_t workers = f_.num_workers;
-    const double batch =
-        workers == 0 ? p_.waiting.mean : p_.step.mean * static_cast<double>(workers);
+    const double batch = workers == 0 ? p_.waiting.mean
+                                      : (p_.step.mean - share_of_epoch_starts() * p_.step.mean) *
+                                            static_cast<double>(workers);
     const auto needed = static_cast<std::int64_t>(std::ceil(1.1 * batch / compute() - 1e-9));
     // Workers that mostly wait, for a disk or a network, need no core each.
     const std::int64_t cores = p_.conditions.cores;

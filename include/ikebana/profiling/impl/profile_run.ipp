@@ -4,7 +4,7 @@
 #include <ctime>
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/observe/profiler.hpp>
+#include <ikebana/observe/profiler_loop.hpp>
 #include <ikebana/observe/trace_files.hpp>
 #include <ikebana/posix/process_use.hpp>
 #include <ikebana/profiling/machine_facts.hpp>
@@ -49,13 +49,21 @@ class RunProfiler {
 
   /// The times of some steps.
   struct Steps {
-    std::vector<double> seconds, waits;
+    std::vector<double> seconds, waits, waits_for_first;  // `waits` has all
     double items = 0, without_processor = 0, busy_waits = 0, processors = 0;
 
     double total() const {
       double sum = 0;
       for (const double s : seconds) sum += s;
       return sum;
+    }
+    /// Returns the seconds per step for which the loop waited longer for an epoch's first batch
+    /// than for most batches.
+    double epoch_starts() const {
+      const double usual = time_statistics(waits).median;
+      double sum = 0;
+      for (const double s : waits_for_first) sum += std::max(0.0, s - usual);
+      return sum / static_cast<double>(std::max<std::size_t>(1, waits.size()));
     }
   };
 
@@ -79,6 +87,7 @@ class RunProfiler {
     for (std::int64_t i = 0; i < count; ++i) {
       steps.busy_waits -= seconds_on_processor();
       steps.waits.push_back(training_.next_batch());
+      if (training_.begins_epoch()) steps.waits_for_first.push_back(steps.waits.back());
       steps.busy_waits += seconds_on_processor();
       reports.push_back(training_.step());
       reports.back().outputs = at::Tensor();
@@ -105,6 +114,7 @@ class RunProfiler {
         facts_.num_workers == 0
             ? steps.busy_waits < 0.5 * profile_.waiting.mean * static_cast<double>(options_.steps)
             : steps.processors < 0.7 * static_cast<double>(profile_.conditions.cores);
+    facts_.epoch_starts = steps.epoch_starts();
     facts_.share_without_processor = steps.without_processor / steps.total();
   }
 
@@ -116,6 +126,16 @@ class RunProfiler {
     training_.measure_units(false);
   }
 
+  /// RAII: undoes a change at the end.
+  template <class F>
+  struct Undo {
+    explicit Undo(F f) : undo(std::move(f)) {}
+    ~Undo() { undo(); }
+    Undo(const Undo&) = delete;
+    Undo& operator=(const Undo&) = delete;
+    F undo;
+  };
+
   /// All steps are made on one batch, so that no operator of the loader is among them.
   void operators() {
     training_.next_batch();
@@ -124,10 +144,14 @@ class RunProfiler {
     Observe<Profile> values{.wait = 0, .warmup = 1, .active = options_.operator_steps, .repeat = 1};
     values.record_shapes = true;
     values.folder = folder_;
-    Profiler profiler(values, device_);
-    profiler.start();
-    for (std::int64_t i = 0; i <= options_.operator_steps; ++i) training_.step(), profiler.step();
-    profiler.stop();
+    ProfilerLoop profiler("profile_run", device_);
+    const Undo undo{[this] { training_.mark_units(nullptr); }};
+    training_.mark_units(&profiler);
+    for (std::int64_t i = 0; i <= options_.operator_steps; ++i) {
+      profiler.begin_step(values);
+      training_.step();
+      profiler.end_step();
+    }
     profile_.profile = profiler.result();
     profile_.operators = profile_.profile.key_averages();
     for (const std::string& file : profile_.profile.files) profile_.files.emplace_back(file);
@@ -142,16 +166,6 @@ class RunProfiler {
     training_.measure_memory(false);
   }
 
-  /// RAII: undoes a change at the end.
-  template <class F>
-  struct Undo {
-    explicit Undo(F f) : undo(std::move(f)) {}
-    ~Undo() { undo(); }
-    Undo(const Undo&) = delete;
-    Undo& operator=(const Undo&) = delete;
-    F undo;
-  };
-
   /// Follows advice for some steps, if it can be followed while the program runs.
   void try_one(Advice& advice) {
     if (advice.name == "threads") {
@@ -163,9 +177,16 @@ class RunProfiler {
       flush_denormals(true);
       advice.measured_gain = gain();
     } else if (advice.name == "data" && advice.value) {
-      const Undo undo{[this] { training_.try_workers(0); }};
-      if (training_.try_workers(*advice.value)) advice.measured_gain = gain();
+      advice.measured_gain = gain_of_workers(*advice.value, facts_.persistent_workers);
+    } else if (advice.name == "persistent_workers") {
+      advice.measured_gain = gain_of_workers(*advice.value, true);
     }
+  }
+  /// Returns no value if the loader cannot read with other workers.
+  std::optional<double> gain_of_workers(std::int64_t workers, bool are_persistent) {
+    const Undo undo{[this] { training_.try_workers(0, false); }};
+    if (!training_.try_workers(workers, are_persistent)) return std::nullopt;
+    return gain();
   }
   /// Returns the part of the step's time that is saved now.
   double gain() {

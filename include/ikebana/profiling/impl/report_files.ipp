@@ -32,6 +32,8 @@ inline std::vector<ReportFile> files_of_report(const RunProfile& profile) {
   add(!profile.phases.phases.empty(), "phases.csv", [&] { return profile.phases.csv(); });
   add(!profile.units.units.empty(), "units.csv", [&] { return profile.units.csv(); });
   add(!profile.operators.empty(), "operators.csv", [&] { return profile.operators.csv(); });
+  const KeyAverages by_unit = profile.profile.key_averages({.by_unit = true});
+  add(has_units(by_unit), "operators_by_unit.csv", [&] { return by_unit.csv(); });
   add(!roofline.units.empty() || !roofline.operators.empty(), "roofline.csv",
       [&] { return roofline.csv(); });
   add(has_memory(profile), "memory.csv", [&] { return memory_csv(profile.memory); });
@@ -46,9 +48,10 @@ inline std::vector<ReportFile> files_of_report(const RunProfile& profile) {
 /// Removes the files of another profile's report that this one does not write.
 inline void remove_others(const std::filesystem::path& folder,
                           const std::vector<ReportFile>& files) {
-  for (const char* name : {"steps.csv", "phases.csv", "units.csv", "operators.csv", "roofline.csv",
-                           "memory.csv", "steps.svg", "step_times.svg", "phases.svg", "units.svg",
-                           "operators.svg", "memory.svg", "roofline.svg"})
+  for (const char* name :
+       {"steps.csv", "phases.csv", "units.csv", "operators.csv", "operators_by_unit.csv",
+        "roofline.csv", "memory.csv", "steps.svg", "step_times.svg", "phases.svg", "units.svg",
+        "operators.svg", "memory.svg", "roofline.svg"})
     if (std::none_of(files.begin(), files.end(),
                      [&](const auto& one) { return one.first == name; }))
       system_files().remove(folder / name);

@@ -9,6 +9,8 @@
 #include <ikebana/profiling/report_numbers.hpp>
 #include <ikebana/profiling/report_parts.hpp>
 #include <ikebana/profiling/roofline_text.hpp>
+#include <map>
+#include <utility>
 
 namespace ikebana::detail {
 
@@ -126,26 +128,48 @@ inline ReportPart units_part(const RunProfile& profile) {
   return part;
 }
 
-/// Returns the operators of a profile, one row for a name, the one with the most time first.
+/// Returns the operators of a profile, one row for a name and unit, the one with the most time
+/// first.
 inline std::vector<ProfileRow> operator_rows(const KeyAverages& averages,
                                              double ProfileRow::* time) {
   std::vector<ProfileRow> rows;
+  std::map<std::pair<std::string, std::string>, std::size_t> places;
   for (const ProfileRow& row : averages) {
     if (!is_operator(row)) continue;
-    const auto same = std::find_if(rows.begin(), rows.end(),
-                                   [&](const ProfileRow& one) { return one.key == row.key; });
-    if (same == rows.end()) {
+    const auto [place, is_new] = places.try_emplace({row.key, row.unit}, rows.size());
+    if (is_new) {
       rows.push_back(row);
       continue;
     }
-    same->count += row.count;
+    ProfileRow& same = rows[place->second];
+    same.count += row.count;
     for (auto field : {&ProfileRow::cpu_time_total, &ProfileRow::self_cpu_time_total,
                        &ProfileRow::device_time_total, &ProfileRow::self_device_time_total})
-      (*same).*field += row.*field;
+      same.*field += row.*field;
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const auto& a, const auto& b) { return a.*time > b.*time; });
   return rows;
+}
+
+/// Returns the operators of each unit; without rows if no unit was marked.
+inline ReportTable operators_of_units(const RunProfile& profile, double ProfileRow::* time) {
+  ReportTable table{
+      .titles = {"unit", "operator", "share", "ms per step", "calls per step", "us per call"},
+      .texts = 2};
+  const KeyAverages averages = profile.profile.key_averages({.by_unit = true});
+  if (!has_units(averages)) return table;
+  const std::vector<ProfileRow> rows = operator_rows(averages, time);
+  const double total = profiled_microseconds(averages);
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, profile.profile.steps));
+  for (std::size_t i = 0; i < std::min(report_rows, rows.size()); ++i) {
+    const double calls = static_cast<double>(rows[i].count), own = rows[i].*time;
+    table.rows.push_back({rows[i].unit.empty() ? "(no unit's)" : rows[i].unit, rows[i].key,
+                          percent(own / total), ms_text(own * 1e-6 / steps), rounded(calls / steps),
+                          calls > 0 ? rounded(own / calls) : "-"});
+  }
+  table.note = rows_note(rows.size(), "operators_by_unit.csv");
+  return table;
 }
 
 inline ReportPart operators_part(const RunProfile& profile) {
@@ -180,6 +204,8 @@ inline ReportPart operators_part(const RunProfile& profile) {
                                "The operators with the most time, the longest first."},
                               bars)}};
   part.tables = {std::move(table)};
+  if (ReportTable by_unit = operators_of_units(profile, time); !by_unit.rows.empty())
+    part.tables.push_back(std::move(by_unit));
   return part;
 }
 

@@ -23,10 +23,7 @@ IKEBANA_INLINE Recorder::Recorder(const ModelWeights& weights,
     if (inputs[i].defined()) add_value(inputs[i], {Kind::Input, i, {}});
   for (std::size_t i = 0; i < weights.all().size(); ++i)
     add_value(weights.all()[i].tensor, {Kind::Weight, i, {}});
-  callback_.emplace(at::RecordFunctionCallback(&begin, &end)
-                        .needsInputs(true)
-                        .needsOutputs(true)
-                        .scopes({at::RecordScope::FUNCTION}));
+  callback_.emplace(bridge::operator_callback(&begin, &end));
   current() = this;
 }
 

@@ -200,7 +200,8 @@ IKEBANA_INLINE void Meeting::seat(std::int64_t rank, const std::string& token) {
     throw RankFailed("make_store: rank " + std::to_string(rank) + " of " +
                      std::to_string(world_.size) + " has not come to " + address_of(world_) +
                      " within " + deadline_.text() +
-                     ". Was it started, with the same MASTER_ADDR and MASTER_PORT?");
+                     ". Was it started, with the same MASTER_ADDR and MASTER_PORT, and has each "
+                     "process its own RANK?");
   if (const std::string refusal = get(key); !refusal.empty())
     throw BadValue("make_store: " + refusal);
 }
