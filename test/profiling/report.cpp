@@ -269,6 +269,15 @@ TEST_CASE("report: all files are written, and the page needs no other file") {
   CHECK(contains(text, "| (no unit's) | aten::relu | 25.0 % |"));
 }
 
+TEST_CASE("report: of a model without units there is no table of operators by unit") {
+  const Folder folder;
+  RunProfile profile = full_profile();
+  for (ProfileEvent& event : profile.profile.events) event.unit = "(model)";
+  write_report(profile, folder.path);
+  CHECK(folder.names().count("operators_by_unit.csv") == 0);
+  CHECK(!contains(read(folder.path / "report.md"), "operators_by_unit.csv"));
+}
+
 TEST_CASE("report: every row of a table in Markdown has its cells") {
   const RunProfile profile = full_profile();
   std::istringstream lines(

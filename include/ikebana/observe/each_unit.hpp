@@ -83,7 +83,7 @@ struct Mechanism<Observe<EachUnit>> : ObserveHooks {
   void pause(bool pauses = true) { is_paused_ = pauses; }
   bool is_paused() const { return is_paused_; }  ///< returns what `pause` was given
   /// Gives each unit a range in what a profiler records from now on, instead of measuring it;
-  /// nullptr: measures as before. The model itself has none.
+  /// nullptr: measures as before.
   void mark_in(detail::ProfilerLoop* profiler) { profiler_ = profiler; }
 
  private:

@@ -43,10 +43,11 @@ std::string report_markdown(const RunProfile& profile, const std::vector<ReportP
 
 /// Returns whether the memory of a step was measured.
 inline bool has_memory(const RunProfile& profile) { return profile.memory.peak > 0; }
-/// Returns whether a row belongs to a unit.
+/// Returns whether a row belongs to a unit within the model.
 inline bool has_units(const KeyAverages& averages) {
-  return std::any_of(averages.begin(), averages.end(),
-                     [](const ProfileRow& row) { return !row.unit.empty(); });
+  return std::any_of(averages.begin(), averages.end(), [](const ProfileRow& row) {
+    return !row.unit.empty() && row.unit != "(model)";
+  });
 }
 /// Returns lines of comma-separated values, with bytes, the titles first.
 std::string memory_csv(const MemoryReport& memory);
