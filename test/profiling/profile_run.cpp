@@ -106,7 +106,7 @@ TEST_CASE(
     return o;
   };
   auto busy = [](const at::Tensor& x) {  // longer than it takes workers to make the next epoch's
-    std::this_thread::sleep_for(25ms);
+    std::this_thread::sleep_for(40ms);
     return x;
   };
   const Samples samples{.width = 64, .delay = 1ms};
