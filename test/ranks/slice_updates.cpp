@@ -127,6 +127,7 @@ std::int64_t sent(const O& optimizer, Work work, std::int64_t ranks) {
     Plain<O> mechanism(optimizer);
     train(mechanism, work, &connection);
     all += counting->bytes;
+    ikebana::detail::meet(connection, "the end");  // another rank may still wait for a message
   });
   return all;
 }
