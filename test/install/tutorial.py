@@ -26,6 +26,7 @@ NAMED = re.compile(r"`([\w./]+)`:$")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?$")
 # The number before one of these depends on the machine, and on when it was interrupted.
 MACHINE = ("ms", "s", "steps,")
+PROGRESS = re.compile(r"epoch \d+/\d+ step \d+/\d+ ")  # fit writes such a line every ten seconds
 INSTALLS = ("sudo apt", "mkdir ", "cd ", "python3 -m venv", ".venv/bin/pip", "git clone")
 quick = {"-DCMAKE_BUILD_TYPE=Release": "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 "
                                        "-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=100",
@@ -147,7 +148,7 @@ class Reader:
 
 def compare(expected, real):
     """Compares line by line. `...` stands for any lines."""
-    lines = real.splitlines()
+    lines = [line for line in real.splitlines() if not PROGRESS.match(line)]
     for part in re.split(r"^\s*\.\.\.\s*$", expected, flags=re.M):
         part = part.strip("\n").splitlines()
         end = next((at + len(part) for at in range(len(lines) - len(part) + 1)
