@@ -49,12 +49,12 @@ def without_settings(program):
     for _ in range(5):
         seconds, found = advice(program, ["fp32"], OMP_NUM_THREADS=str(CORES))
         wrong = set(found) - OF_THE_MACHINE
+        message = f"a training with the machine's own settings gets the advice {wrong}"
+        assert wrong <= {"waiting_policy"}, message
         if not wrong:
             return seconds
         time.sleep(1)
-    # Beside other programs the advice is right.
-    assert wrong == {"waiting_policy"} and not is_quiet(), \
-        f"a training with the machine's own settings gets the advice {wrong}"
+    assert not is_quiet(), message  # beside other programs the advice is right
     print("other programs use the processors: waiting_policy is right")
     return seconds
 
