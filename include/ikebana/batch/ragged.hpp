@@ -37,6 +37,9 @@ class Ragged {
   const at::Tensor& offsets() const { return offsets_; }
   /// Returns the number of rows of each sample. Does not wait for a device.
   std::vector<std::int64_t> lengths() const;
+  /// Returns the position of each row in its sample, from 0, Long, on the device of `values()`:
+  /// position_ids of packed documents.
+  at::Tensor positions() const;
   /// Returns a view of the rows of sample i.
   at::Tensor operator[](std::int64_t i) const { return narrow(i, 1).values(); }
   /// Returns views of the rows of each sample.

@@ -2,6 +2,7 @@
 // Defines the core of a trainer: all that it holds, in one heap block to which graphs and hooks
 // hold weak pointers.
 #include <atomic>
+#include <ikebana/batch/packed_row.hpp>
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/core/claim.hpp>
@@ -105,6 +106,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   template <class Batch, class Next>
   auto around_forward(const Batch& microbatch, const Next& next) {
     const bridge::OwnCastWeights casts(device.type());
+    const detail::PackedRow<Batch> packed(microbatch);
     return parameters.around_model(units.units()[0], [&] {
       return mechanisms.offload.around_loss(
           microbatch, [&] { return mechanisms.precision.around_forward(next); });

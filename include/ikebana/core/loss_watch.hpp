@@ -1,6 +1,7 @@
 #pragma once
-// Watches one forward for two mistakes of a loss, and warns of them: a mean that is returned as a
-// sum, and probabilities that are given to a loss which takes logits or logarithms.
+// Watches one forward for mistakes that are silent otherwise. It warns of a mean that is returned
+// as a sum, and of probabilities that are given to a loss which takes logits or logarithms, and
+// refuses attention over a row of several documents.
 #include <array>
 #include <ikebana/bridge/thread_callback.hpp>
 #include <ikebana/detail/torch.hpp>
@@ -50,6 +51,9 @@ class MeanWatch {
   /// elements as are counted, and if these are not sums themselves, because a sum over rows may be
   /// a mean over columns.
   static void warn(const Loss& loss);
+  /// Throws Error if a batch of several documents in a row was computed, and LibTorch's attention
+  /// took all of their tokens without a mask.
+  static void refuse_attention();
 
  private:
   struct Mean;
@@ -59,6 +63,8 @@ class MeanWatch {
 
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
   static void end(const at::RecordFunction& function, at::ObserverContext* context);
+  static void note_attention(const at::RecordFunction& function);
+  static bool& attention_over_row();
   static bool is_sum(const at::Tensor& t);
   static bool reduces_to_mean(const at::RecordFunction& function);
 

@@ -30,6 +30,19 @@ class PlainMode {
 /// in it.
 [[noreturn]] void throw_bad_sample(const std::string& what, BatchPosition at);
 
+/// Throws BadSample because the dataset left out every sample of a batch.
+[[noreturn]] void throw_none_present(const std::string& indices, BatchPosition at);
+
+/// Adds a sample, unless it is an empty std::optional, by which a dataset leaves it out.
+template <class Sample, class Given>
+void add_present(std::vector<Sample>& samples, Given&& given) {
+  if constexpr (std::is_same_v<Sample, std::decay_t<Given>>) {
+    samples.push_back(std::forward<Given>(given));
+  } else {
+    if (given) samples.push_back(*std::forward<Given>(given));
+  }
+}
+
 /// Reads and collates batches. Holds no dataset: the loader's own and the workers' copies are read
 /// by the same functions.
 template <class Collate>
@@ -73,20 +86,21 @@ class BatchFetcher {
   auto read_samples(Dataset& dataset, const at::Tensor& indices, BatchPosition at,
                     Reading& reading) const {
     bridge::OneThread one_thread;  // so that sums have the same bits in every thread
-    std::vector<decltype(read_sample(dataset, 0, 0))> samples;
+    std::vector<present_t<decltype(read_sample(dataset, 0, 0))>> samples;
     samples.reserve(static_cast<std::size_t>(indices.numel()));
     auto* index = static_cast<const std::int64_t*>(indices.const_data_ptr());
     for (std::int64_t i = 0; i < indices.numel(); ++i) {
       if (reading.stop) throw Error("DataLoader: it is being destroyed.");
       reading.begin(index[i]);
       try {
-        samples.push_back(
-            read_sample(dataset, index[i], key(seed_, at.epoch, RngStream::Sample, index[i])));
+        add_present(samples, read_sample(dataset, index[i],
+                                         key(seed_, at.epoch, RngStream::Sample, index[i])));
       } catch (...) {
         throw_bad_sample("get(" + std::to_string(index[i]) + ")", at);
       }
     }
     reading.begin(Reading::none);
+    if (samples.empty()) throw_none_present(first_indices(indices), at);
     return samples;
   }
 

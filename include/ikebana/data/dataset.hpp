@@ -4,6 +4,7 @@
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
+#include <optional>
 
 namespace ikebana::detail {
 
@@ -72,6 +73,14 @@ inline constexpr bool draws_numbers = AnyDataset<D> && std::is_same_v<adapted_t<
 template <class D>
 inline constexpr bool reads_samples = AnyDataset<D> && !BatchDataset<adapted_t<D>>;
 
+/// The sample of a dataset that may leave samples out by returning an empty std::optional.
+template <class Given>
+struct present : std::type_identity<Given> {};
+template <class Sample>
+struct present<std::optional<Sample>> : std::type_identity<Sample> {};
+template <class Given>
+using present_t = typename present<std::decay_t<Given>>::type;
+
 /// Returns the dataset itself, or the dataset to which a pointer refers.
 template <class Given>
 auto& dataset_of(Given& given) {
@@ -86,6 +95,10 @@ auto& dataset_of(Given& given) {
 }
 template <class Given>
 using dataset_of_t = std::remove_reference_t<decltype(dataset_of(std::declval<Given&>()))>;
+
+/// Returns the indices, which are Long on the host, in one piece of memory. Throws BadValue for
+/// others, which would be read as if they were.
+const std::int64_t* index_data(const char* who, const at::Tensor& indices);
 
 /// Returns the number of samples. Throws BadValue if the dataset does not know it.
 template <class D>
@@ -131,3 +144,7 @@ template <class D>
 inline constexpr bool shared_by_workers = AnyDataset<const D>;
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/dataset.ipp>
+#endif

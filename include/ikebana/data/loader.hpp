@@ -50,6 +50,11 @@ class DataLoader {
   std::int64_t size() const { return core_->order().batches(); }
   /// Returns the options that it was made with.
   const DataLoaderOptions& options() const { return core_->options(); }
+  /// Returns the present number of workers; with `num_workers = automatic` it changes.
+  std::int64_t num_workers() const { return core_->num_workers(); }
+  /// Returns a text for people: the samples, the order, the workers, and what loops have waited for
+  /// since the workers started.
+  std::string describe() const { return core_->describe(); }
   /// Returns the dataset, or the dataset to which the pointer points.
   const auto& dataset() const { return std::as_const(core_->dataset()); }
 
@@ -131,11 +136,21 @@ class DataLoader {
     archive.constant("shuffle", options().shuffle);
     archive.constant("seed", options().seed);
     archive.constant("drop_last", options().drop_last);
+    state_of_sampler(archive);
     if (archive.checking()) check_position(archive);
     if (archive.loading()) seek(at);
   }
 
  private:
+  // A state without a sampler has no entry, as before samplers existed. Loading it with one, or the
+  // other way round, is an error.
+  void state_of_sampler(Archive& archive) const {
+    constexpr const char* name = "sampler";
+    if (options().sampler) return archive.constant(name, options().sampler.hash());
+    if (!archive.checking() || !archive.has(name)) return;
+    archive.add_mismatch(name, "is saved, and this loader has none");
+    archive.ignore(name);
+  }
   // Reports a position that `seek` would refuse before anything is loaded, because a file may hold
   // any number.
   void check_position(Archive& archive) const {

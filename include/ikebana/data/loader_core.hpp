@@ -12,6 +12,13 @@ namespace ikebana::detail {
 /// memory can be pinned.
 bool pins_memory(bool asked_for);
 
+/// Returns how many workers a loader begins with, and may have.
+WorkerCounts worker_counts(std::int64_t num_workers);
+
+/// Returns what `DataLoader::describe` says.
+std::string describe_loader(const DataLoaderOptions& options, const SampleOrder& order,
+                            BatchPosition at, std::int64_t workers, const WorkerTimes& times);
+
 /// Copies the tensors of a batch to pinned memory. Sparse tensors, and tensors on a device, stay.
 template <class Batch>
 void pin(Batch& batch) {
@@ -23,7 +30,7 @@ void pin(Batch& batch) {
 template <class D>
 constexpr auto sample_type() {
   if constexpr (reads_samples<D>)
-    return std::type_identity<decltype(read_sample(std::declval<D&>(), 0, 0))>{};
+    return std::type_identity<present_t<decltype(read_sample(std::declval<D&>(), 0, 0))>>{};
   else if constexpr (reads_lists<D>)
     return std::type_identity<typename decltype(read_batch(std::declval<D&>(), {},
                                                            0))::value_type>{};
@@ -70,6 +77,11 @@ class LoaderCore {
         given_(std::move(dataset)),
         pins_memory_(pins_memory(options.pin_memory)),
         fetcher_(size_of(this->dataset()), options, std::move(collate)) {
+    if constexpr (!shared_by_workers<Dataset>)
+      if (options.num_workers == automatic)
+        throw BadValue(
+            "DataLoader: num_workers is automatic, and the dataset's `get` is not const, so each "
+            "worker would need a copy. Make `get` const and thread-safe, or choose a number.");
     if constexpr (!shared_by_workers<Dataset> && !std::is_copy_constructible_v<Dataset>)
       if (options.num_workers > 1)
         throw BadValue(
@@ -93,6 +105,16 @@ class LoaderCore {
   const SampleOrder& order() const { return fetcher_.order(); }
   Dataset& dataset() { return dataset_of(given_); }
   const Collate& collate() const { return fetcher_.collate_function(); }
+
+  std::int64_t num_workers() const {
+    if (workers_ && !workers_->is_inherited()) return static_cast<std::int64_t>(workers_->count());
+    return options_.num_workers == automatic ? 1 : options_.num_workers;
+  }
+  std::string describe() const {
+    const bool has_workers = workers_ && !workers_->is_inherited();
+    return describe_loader(options_, order(), at_, num_workers(),
+                           has_workers ? workers_->times() : WorkerTimes());
+  }
 
   BatchPosition position() const { return at_; }
   void seek(BatchPosition at) {
@@ -156,7 +178,8 @@ class LoaderCore {
     return batch;
   }
   void start_workers() {
-    auto workers = static_cast<std::size_t>(options_.num_workers);
+    const WorkerCounts counts = worker_counts(options_.num_workers);
+    const std::size_t workers = counts.first;
     if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
       for (std::size_t w = 1; w < workers; ++w)
         copies_.push_back(std::make_unique<Dataset>(dataset()));
@@ -164,8 +187,7 @@ class LoaderCore {
       const bool has_copy = worker > 0 && !copies_.empty();
       return this->fetch(has_copy ? *copies_[worker - 1] : dataset(), at, reading);
     };
-    workers_.reset(new Workers<Batch>(workers,
-                                      workers * static_cast<std::size_t>(options_.prefetch_factor),
+    workers_.reset(new Workers<Batch>(counts, static_cast<std::size_t>(options_.prefetch_factor),
                                       order().batches(), options_.persistent_workers, fetch_by));
   }
 

@@ -2,18 +2,29 @@
 // The options of a DataLoader.
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
+#include <ikebana/data/sampler.hpp>
+#include <limits>
 #include <string>
 
 namespace ikebana {
 
+/// A number that the library chooses by measuring.
+inline constexpr std::int64_t automatic = std::numeric_limits<std::int64_t>::min();
+
 /// Options of a DataLoader: PyTorch's names, defaults and order, then `seed` and the options for
 /// several ranks.
 struct DataLoaderOptions {
-  std::int64_t batch_size = 1;   ///< samples per batch; an epoch's last batch may have fewer
-  bool shuffle = false;          ///< a new order in each epoch, determined by `seed`
-  std::int64_t num_workers = 0;  ///< threads that prefetch; 0: the loop's own thread reads
-  bool pin_memory = false;       ///< tensors in pinned memory, from which devices copy faster
-  bool drop_last = false;        ///< skip a last batch of fewer samples
+  std::int64_t batch_size = 1;  ///< samples per batch; an epoch's last batch may have fewer
+  bool shuffle = false;         ///< a new order in each epoch, determined by `seed`
+  /// Which samples an epoch has, in which order; without one all of them. It excludes `shuffle`,
+  /// and a sampler of whole batches also `batch_size` and `drop_last`.
+  Sampler sampler{};
+  /// Threads that prefetch; 0: the loop's own thread reads. `automatic`: one at first, and one more
+  /// as long as a loop waits for batches and another thread makes it wait less, up to the number of
+  /// processors; for a dataset whose `get` is const.
+  std::int64_t num_workers = 0;
+  bool pin_memory = false;  ///< tensors in pinned memory, from which devices copy faster
+  bool drop_last = false;   ///< skip a last batch of fewer samples
   /// Seconds that a loop waits for a batch of its workers before BadSample names the sample that is
   /// still being read; 0: it waits as long as it takes. Needs workers.
   double timeout = 0;

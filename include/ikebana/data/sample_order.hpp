@@ -2,6 +2,7 @@
 // Computes which samples are in a batch, as a function of (seed, epoch, batch), without state.
 #include <ikebana/data/options.hpp>
 #include <ikebana/detail/torch.hpp>
+#include <vector>
 
 namespace ikebana::detail {
 
@@ -24,8 +25,15 @@ class SampleOrder {
 
  private:
   at::Tensor indices(BatchPosition at, std::int64_t begin, std::int64_t count) const;
+  /// Returns the indices of a batch that a batch sampler makes, of all ranks.
+  std::vector<std::int64_t> sampled_batch(BatchPosition at) const;
+  at::Tensor part_of_sampled(BatchPosition at) const;
+  SampledEpoch sampled(BatchPosition at) const { return {samples_, at.epoch, options_.seed}; }
+  void check_index(std::int64_t index) const;
+  /// Returns whether whole batches are chosen.
+  bool by_batches() const { return options_.sampler && options_.sampler.makes_batches(); }
 
-  std::int64_t samples_;
+  std::int64_t samples_, positions_;  // positions_: of an epoch, or batches of a batch sampler
   DataLoaderOptions options_;
 };
 

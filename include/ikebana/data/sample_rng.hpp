@@ -17,6 +17,9 @@ class SampleRng {
   /// `key` determines all numbers. A loader makes it from the seed, the epoch and the index.
   explicit SampleRng(std::uint64_t key) : key_(key) {}
 
+  /// Returns the number that determines all numbers of the sample. `SampleRng(key)` draws them
+  /// again, for example on a device where the batch is transformed.
+  std::uint64_t key() const { return key_; }
   /// Returns a generator for LibTorch's functions: `at::rand({3}, rng.generator())`. The first call
   /// seeds it, which takes about 2 us. LibTorch's generators keep 32 bits of a seed, so among many
   /// millions of samples some pairs draw the same numbers.

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/options.hpp>
+#include <ikebana/data/worker_tuner.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/posix/process.hpp>
 #include <mutex>
@@ -29,9 +31,9 @@ struct Reading {
   void begin(std::int64_t index) { sample.store(index, std::memory_order_relaxed); }
 };
 
-/// Prefetches at most `prefetched` batches. With `reads_on` they go on into the next epoch;
-/// without it, an epoch begins when its first batch is asked for. Operators in the threads use one
-/// thread each.
+/// Each worker prefetches at most `prefetch_factor` batches. With `reads_on` they go on into the
+/// next epoch; without it, an epoch begins when its first batch is asked for. Operators in the
+/// threads use one thread each.
 template <class Batch>
 class Workers {
  public:
@@ -39,15 +41,20 @@ class Workers {
   /// is set.
   using Fetch = std::function<Batch(std::size_t, BatchPosition, Reading&)>;
 
-  Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch,
+  /// Starts `workers.first` threads, and more, up to `workers.most`, while a loop waits for
+  /// batches and more of them help.
+  Workers(WorkerCounts workers, std::size_t prefetch_factor, std::int64_t batches_per_epoch,
           bool reads_on, Fetch fetch)
       : batches_per_epoch_(batches_per_epoch),
         reads_on_(reads_on),
         fetch_(std::move(fetch)),
-        slots_(prefetched),
-        states_(workers) {
+        prefetch_factor_(prefetch_factor),
+        slots_(workers.most * prefetch_factor),
+        states_(workers.most),
+        tuner_(workers) {
+    threads_.reserve(workers.most);
     try {
-      for (std::size_t w = 0; w < workers; ++w) threads_.emplace_back([this, w] { work(w); });
+      while (threads_.size() < workers.first) start_thread();
     } catch (...) {
       stop();
       throw;
@@ -89,7 +96,7 @@ class Workers {
     std::unique_lock lock(mutex_);
     if (at != next_to_take_) restart(at);
     Slot& slot = slot_of(at);
-    if (!wait(lock, seconds, [&] { return slot.index() != 0; })) {
+    if (!wait_for(slot, lock, seconds)) {
       const State* reader = reader_of(at);
       const BatchPosition read = reader ? reader->at : no_position;
       const std::int64_t sample = reader ? reader->reading.sample.load() : Reading::none;
@@ -103,9 +110,20 @@ class Workers {
       std::rethrow_exception(std::move(*error));
     }
     next_to_take_ = after(at);
+    tune();
     lock.unlock();
     may_fetch_.notify_one();
     return std::get<1>(std::move(fetched));
+  }
+
+  /// Returns the number of threads that fetch.
+  std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return tuner_.workers();
+  }
+  WorkerTimes times() const {
+    const std::lock_guard lock(mutex_);
+    return tuner_.times();
   }
 
  private:
@@ -135,6 +153,12 @@ class Workers {
         std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
     return batch_fetched_.wait_for(lock, limit, holds);
   }
+  /// Waits until a slot has its batch or its exception. Returns false if the time is over.
+  bool wait_for(const Slot& slot, std::unique_lock<std::mutex>& lock, double seconds) {
+    const auto is_there = [&] { return slot.index() != 0; };
+    const WorkerTuner::Wait measured(tuner_, is_there());
+    return wait(lock, seconds, is_there);
+  }
   /// Returns the worker that reads the batch at a position; else one that reads another batch, for
   /// which this batch has to wait.
   const State* reader_of(BatchPosition at) const {
@@ -155,7 +179,22 @@ class Workers {
   }
   bool may_fetch() const {
     return next_to_fetch_ != no_position && next_to_fetch_.batch < batches_per_epoch_ &&
-           ordinal(next_to_fetch_) - ordinal(next_to_take_) < slots_.size();
+           ordinal(next_to_fetch_) - ordinal(next_to_take_) < tuner_.workers() * prefetch_factor_;
+  }
+  void start_thread() {
+    const std::size_t worker = threads_.size();
+    threads_.emplace_back([this, worker] { work(worker); });
+  }
+  /// Starts another worker if the tuner asks for one, or ends the newest: a thread that the system
+  /// refuses is one fewer.
+  void tune() {
+    if (!tuner_.take()) return;
+    if (tuner_.workers() <= threads_.size()) return may_fetch_.notify_all();
+    try {
+      start_thread();
+    } catch (const std::exception&) {
+      tuner_.give_up();
+    }
   }
 
   void stop() noexcept {
@@ -172,15 +211,18 @@ class Workers {
     State& state = states_[worker];
     std::unique_lock lock(mutex_);
     while (true) {
-      may_fetch_.wait(lock, [this] { return stop_ || may_fetch(); });
-      if (stop_) return;
+      may_fetch_.wait(lock, [&] { return stop_ || worker >= tuner_.workers() || may_fetch(); });
+      if (stop_ || worker >= tuner_.workers()) return;
       const BatchPosition at = std::exchange(next_to_fetch_, after(next_to_fetch_));
       std::uint64_t restarts = restarts_;
       state.at = at;
       state.reading.begin(Reading::none);
       lock.unlock();
+      const auto begin = WorkerTuner::Clock::now();
       Slot fetched = try_fetch(worker, at);
+      const auto end = WorkerTuner::Clock::now();
       lock.lock();
+      tuner_.note_fetch(end - begin);
       state.at = no_position;
       if (restarts == restarts_) slot_of(at) = std::move(fetched);  // otherwise no longer needed
       batch_fetched_.notify_one();
@@ -199,14 +241,16 @@ class Workers {
   std::int64_t batches_per_epoch_;
   bool reads_on_;
   Fetch fetch_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable may_fetch_, batch_fetched_;
   bool stop_ = false;
+  std::size_t prefetch_factor_;
   std::vector<Slot> slots_;  // a batch is in the slot of its ordinal modulo their number
   BatchPosition next_to_take_ = no_position;
   BatchPosition next_to_fetch_ = no_position;  // the first batch that no worker has begun
   std::uint64_t restarts_ = 0;                 // a batch begun before the last restart is dropped
   std::vector<State> states_;  // one per worker; never moved, since threads refer to them
+  WorkerTuner tuner_;
   std::vector<std::thread> threads_;
 };
 

@@ -2,6 +2,7 @@
 // Defines modules::attention: scaled dot product attention, in its fastest exact form.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/modules/document_offsets.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,6 +82,9 @@ struct AttentionOptions {
   std::optional<double> scale{};  ///< 1 / sqrt(E) if not given; finite, may be 0 or below
   /// Key and value have fewer heads than the query; several query heads share each of them.
   bool enable_gqa = false;
+  /// Query, key and value hold documents of these lengths one after the other, in the dimension of
+  /// T and S: each attends to itself alone. A Ragged, or the positions of their begins and the end.
+  DocumentOffsets offsets{};
   AttentionForm form = AttentionForm::Fastest;  ///< the form in which it is computed
 };
 
@@ -152,8 +156,10 @@ namespace ikebana::modules {
 /// gives zeros. Rounding errors are at most about twice LibTorch's. The cost depends on the form:
 /// Composed keeps H * T * S weights for backward, Widened keeps copies in FP32, Chunked computes
 /// the weights twice and does not keep them. A second derivative needs Composed, because the fused
-/// kernels do not have one. Throws Error if sizes, dtypes, devices or options do not fit. Source:
-/// Vaswani et al., Attention Is All You Need, 2017.
+/// kernels do not have one. Throws Error if sizes, dtypes, devices or options do not fit. With
+/// `offsets` each document has the bits that it has alone on a CPU; memory is linear in the tokens,
+/// and each document costs a call. In a packed batch (a Ragged) of a trainer, a call over all
+/// tokens without `offsets` throws Error. Source: Vaswani et al., Attention Is All You Need, 2017.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options = {});
 

@@ -146,7 +146,7 @@ class ProfiledTrainingOf final : public ProfiledTraining {
   void describe(TrainingFacts& facts) override {
     facts.is_data_loader = is_data_loader<Range>;
     if constexpr (is_data_loader<Range>) {
-      facts.num_workers = loader_.options().num_workers;
+      facts.num_workers = loader_.num_workers();
       facts.persistent_workers = loader_.options().persistent_workers;
     }
     facts.ranks = trainer_.world_size();

@@ -52,6 +52,14 @@ IKEBANA_INLINE std::vector<std::int64_t> Ragged::lengths() const {
   return all;
 }
 
+IKEBANA_INLINE at::Tensor Ragged::positions() const {
+  at::Tensor all = at::empty({defined() ? host_.back() : 0}, at::kLong);
+  auto* to = all.mutable_data_ptr<std::int64_t>();
+  for (const std::int64_t length : lengths())
+    for (std::int64_t i = 0; i < length; ++i) *to++ = i;
+  return defined() ? all.to(values_.device(), /*non_blocking=*/true) : all;
+}
+
 IKEBANA_INLINE std::vector<at::Tensor> Ragged::unbind() const {
   std::vector<at::Tensor> all;
   for (std::int64_t i = 0; i < size(); ++i) all.push_back((*this)[i]);

@@ -1,8 +1,10 @@
 #pragma once
 #include <algorithm>
+#include <ikebana/batch/packed_row.hpp>
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/core/loss_watch.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/error.hpp>
 
 namespace ikebana::detail {
 
@@ -83,7 +85,7 @@ struct MeanWatch::Mean : at::ObserverContext {
 };
 
 IKEBANA_INLINE MeanWatch::MeanWatch() : callback_(bridge::operator_callback(&begin, &end)) {
-  means().clear(), probabilities() = {};
+  means().clear(), probabilities() = {}, attention_over_row() = false;
 }
 
 IKEBANA_INLINE MeanWatch::~MeanWatch() { means().clear(); }
@@ -119,6 +121,7 @@ IKEBANA_INLINE std::unique_ptr<at::ObserverContext> MeanWatch::begin(
     const at::RecordFunction& function) {
   probabilities().check(function);
   const std::string_view name = function.name();
+  if (packed_length > 0 && name == "aten::scaled_dot_product_attention") note_attention(function);
   const bool is_plain = name == "aten::mean";
   if (!is_plain && name.find("_loss") == name.npos && name.find("cross_entropy") == name.npos &&
       name.find("kl_div") == name.npos)
@@ -133,6 +136,27 @@ IKEBANA_INLINE std::unique_ptr<at::ObserverContext> MeanWatch::begin(
   found->by = name, found->is_plain = is_plain;
   found->elements = static_cast<double>(first.numel());
   return found;
+}
+
+IKEBANA_INLINE void MeanWatch::note_attention(const at::RecordFunction& function) {
+  const auto inputs = bridge::recorded_inputs(function);
+  if (inputs.size() < 2 || !inputs[1].isTensor() || inputs[1].toTensor().dim() < 2) return;
+  const bool has_mask = inputs.size() > 3 && inputs[3].isTensor();
+  if (!has_mask && inputs[1].toTensor().size(-2) == packed_length) attention_over_row() = true;
+}
+
+IKEBANA_INLINE bool& MeanWatch::attention_over_row() {
+  static thread_local bool found = false;
+  return found;
+}
+
+IKEBANA_INLINE void MeanWatch::refuse_attention() {
+  if (!attention_over_row()) return;
+  throw Error(
+      "attention: the batch is several documents in a row, and the model calls LibTorch's "
+      "scaled_dot_product_attention over all of its tokens, so that "
+      "documents attend to each other. Call modules::attention(q, k, v, {.is_causal = true, "
+      ".offsets = tokens}), tokens being the batch's Ragged.");
 }
 
 IKEBANA_INLINE void MeanWatch::end(const at::RecordFunction& function,
@@ -162,6 +186,7 @@ IKEBANA_INLINE Loss watched(bool due, c10::function_ref<Loss()> loss) {
   if (!due) return loss();
   const MeanWatch watch;
   Loss result = loss();
+  MeanWatch::refuse_attention();
   MeanWatch::warn(result);
   return result;
 }

@@ -21,4 +21,11 @@ IKEBANA_INLINE void throw_bad_sample(const std::string& what, BatchPosition at) 
                 std::to_string(at.epoch) + ", " + std::to_string(at.batch + 1) + "}) skips it."));
 }
 
+IKEBANA_INLINE void throw_none_present(const std::string& indices, BatchPosition at) {
+  throw BadSample("DataLoader: the dataset left out all samples of " + text(at) + " (" + indices +
+                  "), so it has no batch. Make batch_size larger, leave the samples out by a "
+                  "Subset, or skip the batch by seek({" +
+                  std::to_string(at.epoch) + ", " + std::to_string(at.batch + 1) + "}).");
+}
+
 }  // namespace ikebana::detail

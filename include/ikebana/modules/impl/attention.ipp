@@ -9,6 +9,7 @@
 #include <ikebana/modules/attention.hpp>
 #include <ikebana/modules/chunked_attention.hpp>
 #include <ikebana/modules/composed_attention.hpp>
+#include <ikebana/modules/packed_attention.hpp>
 #include <limits>
 
 namespace ikebana::detail {
@@ -267,12 +268,16 @@ namespace ikebana::modules {
 
 IKEBANA_INLINE at::Tensor attention(const at::Tensor& query, const at::Tensor& key,
                                     const at::Tensor& value, const AttentionOptions& options) {
+  if (options.offsets.defined()) return detail::packed_attention(query, key, value, options);
+  if (key.defined() && key.dim() > 1) detail::refuse_unpacked(key.size(-2));
   return detail::AttentionCall(query, key, value, options).run();
 }
 
 IKEBANA_INLINE AttentionForm attention_form(const at::Tensor& query, const at::Tensor& key,
                                             const at::Tensor& value,
                                             const AttentionOptions& options) {
+  if (options.offsets.defined())
+    throw Error("attention_form: documents of .offsets may differ in form; ask for one document");
   return detail::AttentionCall(query, key, value, options).form();
 }
 
