@@ -27,11 +27,14 @@
 #include <ikebana/modules/impl/bn_relu.ipp>
 #include <ikebana/modules/impl/chunked_attention.ipp>
 #include <ikebana/modules/impl/composed_attention.ipp>
+#include <ikebana/modules/impl/document_offsets.ipp>
 #include <ikebana/modules/impl/generate.ipp>
 #include <ikebana/modules/impl/kv_cache.ipp>
 #include <ikebana/modules/impl/linear.ipp>
 #include <ikebana/modules/impl/linear_cross_entropy.ipp>
+#include <ikebana/modules/impl/packed_attention.ipp>
 #include <ikebana/modules/impl/rms_norm.ipp>
 #include <ikebana/modules/impl/rotary.ipp>
+#include <ikebana/modules/impl/standard_scaler.ipp>
 #include <ikebana/modules/impl/swiglu.ipp>
 #include <ikebana/modules/impl/sync_batch_norm.ipp>

@@ -1,11 +1,13 @@
 // Compiles saved states, weights and data.
 #include <ikebana/data/impl/batch_fetcher.ipp>
 #include <ikebana/data/impl/collate.ipp>
+#include <ikebana/data/impl/dataset.ipp>
 #include <ikebana/data/impl/loader_core.ipp>
 #include <ikebana/data/impl/options.ipp>
 #include <ikebana/data/impl/permutation.ipp>
 #include <ikebana/data/impl/sample_order.ipp>
 #include <ikebana/data/impl/sample_rng.ipp>
+#include <ikebana/data/impl/worker_tuner.ipp>
 #include <ikebana/state/files/impl/crc32.ipp>
 #include <ikebana/state/files/impl/foreign_file.ipp>
 #include <ikebana/state/files/impl/json.ipp>

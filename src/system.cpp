@@ -22,6 +22,7 @@
 #include <ikebana/posix/impl/append_file.ipp>
 #include <ikebana/posix/impl/child.ipp>
 #include <ikebana/posix/impl/control_groups.ipp>
+#include <ikebana/posix/impl/file_map.ipp>
 #include <ikebana/posix/impl/files.ipp>
 #include <ikebana/posix/impl/library.ipp>
 #include <ikebana/posix/impl/machine_memory.ipp>

@@ -1,0 +1,25 @@
+// Compiles datasets of files, samplers and streams.
+#include <ikebana/files/impl/csv.ipp>
+#include <ikebana/files/impl/csv_column.ipp>
+#include <ikebana/files/impl/csv_names.ipp>
+#include <ikebana/files/impl/csv_reader.ipp>
+#include <ikebana/files/impl/csv_text.ipp>
+#include <ikebana/files/impl/disk_cache.ipp>
+#include <ikebana/files/impl/file_dataset.ipp>
+#include <ikebana/files/impl/find_files.ipp>
+#include <ikebana/files/impl/npy.ipp>
+#include <ikebana/files/impl/number_text.ipp>
+#include <ikebana/files/impl/packed_sample.ipp>
+#include <ikebana/files/impl/ram_cache.ipp>
+#include <ikebana/files/impl/shard_paths.ipp>
+#include <ikebana/files/impl/skip_bad.ipp>
+#include <ikebana/files/impl/table.ipp>
+#include <ikebana/files/impl/tar_members.ipp>
+#include <ikebana/files/impl/tar_shards.ipp>
+#include <ikebana/files/impl/token_files.ipp>
+#include <ikebana/samplers/impl/combined_datasets.ipp>
+#include <ikebana/samplers/impl/length_batches.ipp>
+#include <ikebana/samplers/impl/mixture.ipp>
+#include <ikebana/samplers/impl/splits.ipp>
+#include <ikebana/samplers/impl/weighted_sampler.ipp>
+#include <ikebana/streams/impl/stream_reader.ipp>
