@@ -1,0 +1,2 @@
+// Compiles the component ikebana::parquet, the only source that includes Arrow.
+#include <ikebana/parquet/impl/arrow.ipp>
