@@ -23,12 +23,14 @@ if(IKEBANA_INSTALL_COMPILED)
        CONTENT "set(ikebana_BUILT_WITH ${ikebana_LIBTORCH_VERSION})\n")
   install(FILES ${built_with} DESTINATION ${package})
 else()
-  install(DIRECTORY src DESTINATION ${package})
+  install(DIRECTORY src DESTINATION ${package} PATTERN components EXCLUDE)
   install(FILES cmake/IkebanaCompiled.cmake DESTINATION ${package})
 endif()
 install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
 install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
-              cmake/BoostHeaders.cmake DESTINATION ${package})
+              cmake/BoostHeaders.cmake cmake/IkebanaComponents.cmake
+        DESTINATION ${package})
+install(DIRECTORY src/components DESTINATION ${package})
 # For builds without CMake.
 set(pkgconfig ${CMAKE_INSTALL_DATADIR}/pkgconfig)
 file(RELATIVE_PATH to_prefix /${pkgconfig} /)

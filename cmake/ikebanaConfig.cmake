@@ -1,15 +1,19 @@
 # Read by find_package(ikebana). Finds LibTorch and Boost on the machine that uses the package, with
 # the same two files as the source tree, so a package that was moved finds them again.
-# COMPONENTS may name what is linked: ikebana, compiled and pch, which every package has.
+# COMPONENTS may name what is linked: ikebana, compiled and pch, which every package has, and
+# images, tokenizer and parquet, which need libraries of the machine.
 cmake_policy(VERSION 3.23...3.31)
 unset(ikebana_NOT_FOUND_MESSAGE)
+include(${CMAKE_CURRENT_LIST_DIR}/IkebanaComponents.cmake)
 foreach(component IN LISTS ikebana_FIND_COMPONENTS)
   if(component MATCHES "^(ikebana|compiled|pch)$")
     set(ikebana_${component}_FOUND TRUE)
+  elseif(component IN_LIST IKEBANA_COMPONENTS)
+    continue()
   elseif(ikebana_FIND_REQUIRED_${component})
     set(ikebana_FOUND FALSE)
     set(ikebana_NOT_FOUND_MESSAGE "ikebana: there is no component ${component}; there are ikebana, \
-compiled and pch.")
+compiled, pch, images, tokenizer and parquet.")
     return()
   endif()
 endforeach()
@@ -28,6 +32,19 @@ package without a library, which compiles ikebana::compiled where it is linked."
   return()
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/ikebanaTargets.cmake)
+foreach(component IN LISTS IKEBANA_COMPONENTS)
+  if(NOT component IN_LIST ikebana_FIND_COMPONENTS)
+    continue()
+  endif()
+  ikebana_add_component(${component})
+  if(TARGET ikebana::${component})
+    set(ikebana_${component}_FOUND TRUE)
+  elseif(ikebana_FIND_REQUIRED_${component})
+    set(ikebana_FOUND FALSE)
+    set(ikebana_NOT_FOUND_MESSAGE "ikebana: ${ikebana_${component}_refusal}")
+    return()
+  endif()
+endforeach()
 if(NOT TARGET ikebana::compiled)
   include(${CMAKE_CURRENT_LIST_DIR}/IkebanaCompiled.cmake)
   ikebana_add_compiled(${CMAKE_CURRENT_LIST_DIR}/src)

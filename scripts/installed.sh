@@ -54,6 +54,10 @@ missing_packages() {
   has_fuzzer || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev
   have valgrind || echo valgrind
   have gdb || echo gdb
+  has_header jpeglib.h || echo libjpeg-dev
+  has_header png.h || echo libpng-dev
+  has_header zlib.h || echo zlib1g-dev
+  has_header pcre2.h || echo libpcre2-dev
   have mpirun || echo openmpi-bin
   have python3 || echo python3
 }
@@ -116,7 +120,8 @@ has_oracle() {
     infos=("$site"/*.dist-info)
     infos=("${infos[@]##*/}")
     is_complete "$site" torch-$torch numpy safetensors-0.8 gguf-0.19 scikit_learn-1 \
-      tensorboard-2.20 protobuf absl_py "${infos[@]%.dist-info}" && return 0
+      tensorboard-2.20 protobuf absl_py pillow-12 torchvision-0.26 tokenizers-0.22 pyarrow-26 \
+      "${infos[@]%.dist-info}" && return 0
   done
   return 1
 }
@@ -137,10 +142,11 @@ has_finetune() {
 users_oracle() {
   local version
   [[ ${IKEBANA_ORACLE:-} ]] || return 1
-  version=$("$IKEBANA_ORACLE" -c 'import gguf, numpy, safetensors, sklearn, tensorboard, torch
+  version=$("$IKEBANA_ORACLE" -c 'import gguf, numpy, PIL, pyarrow, safetensors, sklearn, tensorboard
+import tokenizers, torch, torchvision
 print(torch.__version__)' 2>/dev/null) ||
     die "IKEBANA_ORACLE is $IKEBANA_ORACLE, which cannot import torch, numpy, safetensors, gguf," \
-    "sklearn and tensorboard: name a Python that can, or leave it out"
+    "sklearn, tensorboard, PIL, torchvision, tokenizers and pyarrow: name a Python that can, or leave it out"
   [[ ${version%%+*} == "$torch" ]] || users_libtorch ||
     die "IKEBANA_ORACLE is $IKEBANA_ORACLE, whose torch is $version; it must be $torch, as LibTorch"
 }

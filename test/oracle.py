@@ -15,5 +15,5 @@ except OSError as error:
     sys.exit(
         f"oracle: there is no Python with torch to compare with ({python}: {error.strerror}): run "
         "`scripts/setup test`, or let IKEBANA_ORACLE name one that has torch, numpy, safetensors, "
-        "gguf, scikit-learn and tensorboard"
+        "gguf, scikit-learn, tensorboard, pillow, torchvision, tokenizers and pyarrow"
     )

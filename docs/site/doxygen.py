@@ -67,7 +67,9 @@ def shown(owner, member):
         return False  # of modules, for LibTorch and for a recompute
     if "=0" in args and owner.findtext("compoundname") not in member.findtext("definition"):
         return False  # a base's, which this one overrides and makes visible by `using`
-    if name in topics.HIDDEN.get(own, ()) or refuses(member):
+    space = spelled(owner.findtext("compoundname")).split("::")[0]
+    hidden = (*topics.HIDDEN.get(own, ()), *topics.HIDDEN.get(f"{space}::*", ()))
+    if name in hidden or refuses(member):
         return False
     if name in ("carries_out", own + "Impl"):
         return False

@@ -76,6 +76,10 @@ enum class Two {
 void form();
 void form(int);
 namespace detail { struct Hidden {}; }
+namespace images {
+/// A flip, whose name topics.HIDDEN has.
+struct Flip { int name; };
+}
 }
 """
 EXAMPLES = "// example: Clip, Clip::now\nClip clip;\n// end\n// example: Missing\n// end\n"
@@ -94,7 +98,7 @@ def self_test():
     expected = ["test/docs/reference: `Missing` is no public name", "Bare has no comment",
                 "Clip::bare has no comment", "Clip::never has no comment",
                 "Two::Other has no comment", "Bare has no example",
-                "form has no example", "Two has no example"]
+                "form has no example", "images::Flip has no example", "Two has no example"]
     if found != expected:
         sys.exit(f"found {found} instead of {expected}")
     print("every fault is found")

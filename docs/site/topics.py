@@ -136,6 +136,18 @@ TOPICS = [
           ("pieces/",), ("pieces::",),
           intro="Policies alone, in namespace `ikebana::pieces`, for a loop without a trainer. A program "
           "includes `ikebana/pieces.hpp`, or the header of the piece."),
+    Topic("files", "Files and caches", ("docs/data.md", "docs/tables.md", "docs/shards.md"),
+          ("files/",),
+          intro="Datasets of files: `<ikebana/data.hpp>` includes them."),
+    Topic("samplers", "Samplers and streams", ("docs/samplers.md",), ("samplers/", "streams/"),
+          intro="Which samples an epoch has, in which order, and streams of unknown length."),
+    Topic("images", "Images", ("docs/images.md", "docs/augmentation.md"), ("images/",),
+          intro="Images decoded and augmented, by the component `ikebana::images`: "
+          "`<ikebana/images.hpp>` includes it."),
+    Topic("tokenizer", "Tokenizers", ("docs/tokenizer.md",), ("tokenizer/",),
+          intro="Tokenizers of Hugging Face, by the component `ikebana::tokenizer`."),
+    Topic("parquet", "Parquet and Arrow", ("docs/tables.md",), ("parquet/",),
+          intro="Files of Parquet and Arrow, by the component `ikebana::parquet`."),
     Topic("modules", "Modules", ("docs/modules.md",), ("modules/",),
           intro="Layers for models, in namespace `ikebana::modules`, each with a header of its own "
           "that works without a trainer."),
@@ -157,7 +169,8 @@ ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit",
                            "PerParameterOptimizer", "Bucket", "GroupNumbers", "Slot",
                            "ParameterUpdate", "Scratch", "Json", "Json::ParseError")}}
 
-# Public members of public types that only other parts of the library call.
+# Public members of public types that only other parts of the library call. `images::*` are all
+# types of that namespace.
 HIDDEN = {
     "AdamW8bit": ("in_8_bits",),
     "CutParameter": ("CutParameter",),
@@ -166,6 +179,10 @@ HIDDEN = {
     "DeferredCheck": ("take_recorded", "check", "undo", "Recorded", "Raise"),
     "ProcessGroup": ("members",),
     "Ragged": ("each_part",),
+    "ArrowRow": ("ArrowRow",),
+    "Sampler": ("Sampler",),  # its class says what becomes one
+    # For authors of transforms: how a batch, boxes and masks follow, and the name in errors.
+    "images::*": ("name", "image_only", "apply_each", "apply_boxes", "apply_masks"),
 }
 
 # What the parts of the library need from each other, and no program writes.
@@ -180,5 +197,6 @@ INTERNAL = re.compile(r"""
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
     |HasMemPools|LoaderPosition
+    |Sampler::(Chooses|Holder)|WeightedSampler::Cell|RamCache::Shared|StreamLoader::Iterator
     |ProgramModule|ProgramValues|ProgramUnitImpl|ProgramUnit
     """, re.X)

@@ -85,7 +85,10 @@ class Source:
     def find_functions(self):
         for at in range(len(self.tokens) - 1):
             name, bracket = self.tokens[at], self.tokens[at + 1]
-            if name.kind != "word" or bracket.text != "(" or name.text in NO_FUNCTION:
+            is_index = name.text == "]" and self.tokens[at - 2].text == "operator"
+            if not is_index and (name.kind != "word" or name.text in NO_FUNCTION):
+                continue
+            if bracket.text != "(":
                 continue
             before = self.tokens[at - 1] if at else name
             if before.text in {".", "->", "new", "return", "throw", "=", ",", "(", "+", "!", "?"}:

@@ -14,6 +14,13 @@ CURES = {
     "a process for a rank": "Raise the limit of processes, `ulimit -u`, or free memory.",
     "a socket on 127.0.0.1": "Raise the limit of open files: `ulimit -n`.",
     "a pipe": "Raise the limit of open files: `ulimit -n`.",
+    "threw for `<path>`: <its text>": "Replace or remove the file that the text names.",
+    "encode_batch: text <first_failed>: <errors>":
+        "The text ends with the error of `encode`, which says what to do.",
+    "write_tokens: `<path>`: <its text>":
+        "The text ends with the error of that file, which says what to do.",
+    "<path>, line <line>, column `<column>`: <number>":
+        "Correct the field, or let `dtype` of `CsvOptions` say how the column is read.",
     "std::bad_alloc": "Free memory on the machine, or train with a smaller batch.",
     # Programs
     "export_program: <text>.":

@@ -75,6 +75,22 @@ def of_recordings(tree):
         if not text.startswith("its ")]
 
 
+def of_programs(tree):
+    """Yields (title, texts) of why a program of torch.export is refused."""
+    yield "Why a graph of torch.export cannot be run, besides its nodes", given(
+        tree, "program/graph_compiler.hpp", "refuse", "text")
+    yield "Why a module of a program is no unit", [
+        text for name in ("attributes_problem", "writes_problem", "sort", "order_problem")
+        for text in returned(tree, "program/cut_units.hpp", name)]
+
+
+def of_tokenizers(tree):
+    """Yields (title, texts) of what the list of `BadFile` may contain for a tokenizer.json."""
+    yield "Why a tokenizer.json cannot be obeyed", [
+        *given(tree, "tokenizer/fields.hpp", "refuse", "why"),
+        *pushed(tree, "refusals_"), *pushed(tree, "refusals")]
+
+
 def of_group(tree, heading):
     """Yields (title, texts) of what the texts of a group of the page may contain."""
     if heading == "BadState":
@@ -83,13 +99,11 @@ def of_group(tree, heading):
             *pushed(tree, "problems_")]
         yield "What the list of `load_weights` may contain", given(
             tree, "state/weights.hpp", "add_problem", "what")
+    elif heading == "BadFile":
+        yield from of_tokenizers(tree)
     elif heading == "BadModel":
         yield from of_recordings(tree)
-        yield "Why a graph of torch.export cannot be run, besides its nodes", given(
-            tree, "program/graph_compiler.hpp", "refuse", "text")
-        yield "Why a module of a program is no unit", [
-            text for name in ("attributes_problem", "writes_problem", "sort", "order_problem")
-            for text in returned(tree, "program/cut_units.hpp", name)]
+        yield from of_programs(tree)
     elif heading == "NonFinite":
         yield "What follows \"the norm of the gradients is not finite\"", returned(
             tree, "clip/total_norm.hpp", "culprit")

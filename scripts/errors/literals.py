@@ -9,7 +9,10 @@ OTHERS = {
         "keeps matrix products", "keeps operators by a", ", skips a norm", "skips a norm",
         ", otherwise AdamW", "autocast to", "BFloat16 weights without", "BFloat16 parameters, F",
         "linear layers in Float8", ", the rest autocast", ", products by LibTorch",
-        ", products in Float32", "has no effect on", "the model's own", " attempts that ran"),
+        ", products in Float32", "\n  a worker makes a", ", the loop takes one",
+        ", and waited for ", " workers would keep", ", chosen by a sampler", ", without a smaller",
+        "\n  no workers: the", ", each up to ", "has no effect on", "the model's own",
+        " attempts that ran"),
     "tables, pages and results": (
         "  with one of these", "%.2f bytes", "memory held between", "  of these, on",
         "  parameters, gradients", "allocated before", "free within used", "  the cache was",
@@ -21,6 +24,8 @@ OTHERS = {
         "\n  its results get gradients", "\n  it uses a cast of",
         ", without the first", " steps, times in ms per step", " % of the matmul bound",
         "  %.0f %% of the bound"),
+    "what files of other formats contain": (
+        "{\"format\": \"ikebana disk", "', 'fortran_order'", " L Lu Ll Lt Lm"),
     "what Observe<FirstNonFinite> adds to the text of another error": (
         ": mend the data", "` was given a tensor", ", at the indices", " In a repeat of the step",
         ", which no operator has made", " The batch of step", " was written to after that step",

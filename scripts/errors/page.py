@@ -147,6 +147,8 @@ class Page:
         elif heading == "BadFile":
             yield bullets("What may be damaged, in the header of a file",
                           [m.text for m in self.messages if m.kind == "ParseError"])
+            yield bullets("Why a regular expression of tokenizer.json cannot be used",
+                          [m.text for m in self.messages if m.kind == "Refused"])
         for title, items in lists.of_group(self.tree, heading):
             yield bullets(title, items)
 

@@ -50,11 +50,11 @@ INTERNAL = {
         "a text again, with the field before it",
 }
 # The texts of these exceptions are parts of other exceptions' texts.
-PARTS = {"ParseError", "Refusal"}
+PARTS = {"ParseError", "Refusal", "Refused"}
 # Errors that consist of other texts alone.
 WITHOUT_TEXT = {("core/rethrow.hpp", "StepFailed"), ("core/rethrow.hpp", "FileFailed"),
                 ("posix/machine_memory.hpp", "bad_alloc"),
-                ("capture/recorder.hpp", "bad_alloc"),
+                ("capture/recorder.hpp", "bad_alloc"), ("tokenizer/regex.hpp", "bad_alloc"),
                 ("core/untrained_leaves.hpp", "bad_alloc")}
 # Functions besides constructors that are given a text: what it is then. Of warnings all arguments
 # are parts of it, of the others the one at this index.
@@ -173,7 +173,7 @@ class Sites:
         """`static_assert(possible<sentence>, "...")`, or another condition."""
         inside = split(self.inside(source, at + 1), ",")
         text = "".join(t.value for t in inside[-1] if t.kind == "string")
-        if not text.startswith("ikebana"):
+        if not re.match(r"ikebana|\w+: ", text):
             return
         written, name = "", ""
         if inside[0][0].text == "possible":

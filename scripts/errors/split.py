@@ -3,12 +3,13 @@ import re
 
 # With one of these a sentence begins that says what to do.
 VERBS = """
-Add Allow Append Ask Build Call Change Check Choose Close Compare Compile Compute Convert Copy
-Correct Count Create Crop Declare Define Destroy Do Drop End Erase Evaluate Exclude Export Fork
-Free Freeze Give Hold Include Init Initialise Install Join Keep Leave Let Link Load Look Lower
-Make Mark Move Multiply Name Nest Open Order Pass pip Point Put Raise Read Record Reduce Register
-Release Remove Rename Repeat Reshape Restart Restore Return Run Save Send Set Show Skip Split Stack
-Start Store Sum Switch Take Train Try Turn Unset Update Use Wait Write
+Add Allow Append Ask Begin Build Cache Call Change Check Choose Close Compare Compile Compute
+Convert Copy Correct Count Create Crop Declare Decode Define Destroy Do Double Drop Encode End
+Erase Evaluate Exclude Export Fill Fork Free Freeze Get Give Hold Include Init Initialise Install
+Join Keep Leave Let Link Load Look Lower Make Mark Move Multiply Name Nest Open Order Pass Permute
+pip Point Put Quote Raise Read Record Reduce Register Release Remove Rename Repair Repeat Replace
+Reshape Resize Restart Restore Return Run Save Send Set Show Skip Split Stack Start Store Sum
+Switch Take Train Try Turn Unpack Unset Update Use Wait Write
 """.split()
 VERB = re.compile(rf"(?:{'|'.join(VERBS + [v.lower() for v in VERBS])})\b")
 BREAK = re.compile(r"(?<=[.;:?)\ue001])\s+(?=\S)")

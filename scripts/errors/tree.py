@@ -24,12 +24,23 @@ class Bound:
     types: tuple = ()
 
 
+# These headers have bodies that they do not include, since these need Arrow.
+BODIES = {"arrow_table.hpp": ("arrow_files", "arrow_row"),
+          "read_parquet.hpp": ("arrow_values", "read_parquet")}
+
+
 def text_of(path):
     """A header, with the bodies that stand apart from it."""
-    text = path.read_text()
-    for body in re.findall(r"^#include <ikebana/(?:.*/)?(impl/\w+\.ipp)>$", text, re.M):
-        text += (path.parent / body).read_text().replace("IKEBANA_INLINE ", "")
-    return text
+    bodies = [f"impl/{name}.ipp" for name in BODIES.get(path.name, ())]
+    texts, done = [path.read_text()], set()
+    for text in texts:  # which grows: bodies include others
+        if path.name not in BODIES:
+            bodies = re.findall(r"^#include <ikebana/(?:.*/)?(impl/\w+\.ipp)>$", text, re.M)
+        for body in bodies:
+            if body not in done:
+                texts.append((path.parent / body).read_text().replace("IKEBANA_INLINE ", ""))
+                done.add(body)
+    return "".join(texts)
 
 
 class Tree:

@@ -27,7 +27,9 @@ OTHER_GATES = ("ikebana/detail/torch_bodies.hpp", "ikebana/detail/torch_optim.hp
 # Each includes the next; HeadersAlone.cmake precompiles them, or the last alone, in FOLDER.
 PRECOMPILED = {"ikebana.hpp": "all.hpp", "ikebana/hooks.hpp": "hooks.hpp", GATE: "torch.hpp"}
 OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)
-BODIES = re.compile(r"^#ifndef IKEBANA_COMPILED\n(?:#include .*\n)+#endif\n", re.M)
+# The bodies of components are in the header in both forms.
+BODIES = re.compile(r"^#ifndef IKEBANA_COMPILED\n(?:#include .*\n)+#endif\n"
+                    r"|^#include <ikebana/\S+/impl/\w+\.ipp>\n", re.M)
 FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
 
 
