@@ -12,7 +12,12 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np  # noqa: E402
-import pandas as pd  # noqa: E402
+
+try:
+    import pandas as pd  # noqa: E402
+except ImportError:
+    print("read_csv: not run, since this Python has no pandas. Install it: pip install pandas")
+    sys.exit()
 
 warnings.simplefilter("ignore")  # float_precision is the only exact reader of pandas
 

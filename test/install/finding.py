@@ -155,6 +155,13 @@ def components(place, good):
         command = f"find_package(ikebana REQUIRED COMPONENTS {asked})"
         status, said, output = ask(place, command, good)
         expect(status == answer and (answer == 0 or "no component cuda; there are" in said), output)
+    for asked, hidden, sentence in (
+            ("images tokenizer", "-Wdev", ""),
+            ("images", "-DCMAKE_DISABLE_FIND_PACKAGE_JPEG=ON", "images needs libjpeg-turbo"),
+            ("parquet", f"-DIKEBANA_ARROW={place.folder}", "parquet needs Arrow's C++ libraries")):
+        command = f"enable_language(CXX)\nfind_package(ikebana REQUIRED COMPONENTS {asked})"
+        status, said, output = ask(place, command, good, hidden)
+        expect((status == 0) == (not sentence) and sentence in said, output)
     status, _, output = ask(place, "find_package(ikebana REQUIRED OPTIONAL_COMPONENTS cuda)", good)
     expect(status == 0, output)
 

@@ -32,9 +32,11 @@ def arrives(place, prefix):
     installed = {path.relative_to(prefix) for path in prefix.rglob("*") if path.is_file()}
     arrived = {path for path in installed if path.parts[0] == "include"}
     expect(headers == arrived, f"not what include/ holds: {sorted(headers ^ arrived)}")
-    sources = sorted(path.name for path in (place.root / "src").iterdir())
-    arrived = sorted(path.name for path in (prefix / "share/cmake/ikebana/src").iterdir())
-    expect(sources == arrived, f"not what src/ holds: {arrived}")
+    for folder in ("src", "src/components"):
+        sources = sorted(path.name for path in (place.root / folder).glob("*.cpp"))
+        installed_as = prefix / "share/cmake/ikebana" / folder.removeprefix("src/")
+        arrived = sorted(path.name for path in installed_as.iterdir())
+        expect(sources == arrived, f"not what {folder}/ holds: {arrived}")
     if (place.root / "LICENSE").exists():
         expect(any(path.name == "LICENSE" for path in installed), "no LICENSE was installed")
     for name in ("pth_to_safetensors.py", "gguf_to_safetensors.py", "export_program.py"):
@@ -97,6 +99,7 @@ def package(place):
     trains(place, "package", "-DFORM=ikebana::ikebana", "-DWITH_RANKS=ON",
            f"-DCMAKE_CXX_COMPILER={fastest(place)}", libtorch=as_zip(place))
     place.run(place.folder / "package/build/ranks")
+    place.run(place.folder / "package/build/parts")
     by_pkg_config(place)
 
 

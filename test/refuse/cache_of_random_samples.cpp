@@ -1,4 +1,4 @@
-// `a cache would give the same random numbers in every epoch`
+// The compiler: `a cache would give the same random numbers in every epoch`
 // `Cache the dataset before its augmentation`
 #include <ikebana/files/ram_cache.hpp>
 #include "net.hpp"

@@ -1,4 +1,4 @@
-// `DiskCache keeps samples of tensors, numbers and texts`
+// The compiler: `DiskCache keeps samples of tensors, numbers and texts`
 #include <ikebana/files/disk_cache.hpp>
 #include "net.hpp"
 
