@@ -18,7 +18,7 @@ namespace {
 
 using namespace ikebana;
 
-constexpr std::int64_t context = 1024, width = 128, heads = 4, layers = 4, documents = 480;
+constexpr std::int64_t context = 1024, width = 128, heads = 4, layers = 4, documents = 96;
 
 struct BlockImpl : torch::nn::Module {
   torch::nn::LayerNorm norm1 = register_module("norm1", layer_norm());
