@@ -85,4 +85,5 @@ def main():
         print(f"{size:.0f} MB, all values equal to pandas' with float_precision='round_trip'")
 
 
-main()
+if __name__ == "__main__":
+    main()

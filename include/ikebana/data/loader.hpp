@@ -2,7 +2,7 @@
 // Defines the DataLoader. It derives everything from (seed, epoch, index), so seeking costs
 // nothing.
 #include <ikebana/data/loader_core.hpp>
-#include <ikebana/detail/batch_wait.hpp>
+#include <ikebana/data/loop_iterator.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <iterator>
 
@@ -83,29 +83,7 @@ class DataLoader {
 
   /// The iterator of a range-based `for`. Holds the batch, which is destroyed when it is
   /// incremented.
-  class Iterator {
-   public:
-    using value_type = Batch;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    Iterator() = default;
-    explicit Iterator(LoaderCore& core) : core_(&core), loop_(core.begin_loop()) { ++*this; }
-    Batch& operator*() const { return *batch_; }
-    Iterator& operator++() {
-      const detail::BatchWait wait;
-      batch_.reset();  // frees its memory before the next batch is made
-      batch_ = core_->next(loop_);
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return !batch_.has_value(); }
-
-   private:
-    LoaderCore* core_ = nullptr;
-    std::uint64_t loop_ = 0;
-    mutable std::optional<Batch> batch_;
-  };
+  using Iterator = detail::LoopIterator<LoaderCore>;
 
   /// Loops from the present position to the end of the epoch; the position is then the beginning of
   /// the next one. After a loop that was left early, the next loop continues with the next batch.

@@ -1,10 +1,15 @@
 #pragma once
 // Computes which samples are in a batch, as a function of (seed, epoch, batch), without state.
 #include <ikebana/data/options.hpp>
+#include <ikebana/detail/slice.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
 
 namespace ikebana::detail {
+
+/// Returns the rows that a rank reads of a batch of `all` rows. Each row is read by one rank, and
+/// the ranks' numbers of rows differ by at most one.
+RowRange rows_read_by(std::int64_t rank, std::int64_t ranks, std::int64_t all);
 
 class SampleOrder {
  public:

@@ -23,7 +23,7 @@ template <class Given>
 const auto& shared_dataset(const Given& given) {
   return std::as_const(dataset_of(const_cast<Given&>(given)));  // dataset_of does not change it
 }
-/// The sample of a dataset, without the std::optional by which it may be left out.
+/// True if the dataset draws random numbers for its samples.
 template <class Given>
 inline constexpr bool draws = draws_numbers<const dataset_of_t<Given>>;
 /// Reads a sample with the caller's random numbers.
@@ -131,12 +131,14 @@ class ConcatDataset {
   auto get(std::int64_t index, SampleRng& rng) const
     requires(detail::draws<Datasets> || ...)
   {
+    detail::check_sample_index("ConcatDataset", index, size());
     return read<0>(index, rng);
   }
   auto get(std::int64_t index) const
     requires(!(detail::draws<Datasets> || ...))
   {
     SampleRng none(0);
+    detail::check_sample_index("ConcatDataset", index, size());
     return read<0>(index, none);
   }
 
@@ -146,9 +148,9 @@ class ConcatDataset {
     std::int64_t all = 0;
     return {(all += detail::size_of(detail::shared_dataset(std::get<I>(datasets_))))...};
   }
+  /// Reads a sample of dataset I or of one after it.
   template <std::size_t I>
   auto read(std::int64_t index, SampleRng& rng) const {
-    detail::check_sample_index("ConcatDataset", index, size());
     const std::int64_t begin = I == 0 ? 0 : ends_[I - 1];
     if constexpr (I + 1 < sizeof...(Datasets))
       if (index >= ends_[I]) return read<I + 1>(index, rng);
@@ -160,10 +162,9 @@ class ConcatDataset {
 };
 
 /// A dataset whose sample is a tuple of the samples of several datasets at one index: PyTorch's
-/// StackDataset. For example images and
-/// labels in two .npy files: `StackDataset{NpyRows{"images.npy"}, NpyRows{"labels.npy"}}`. All have
-/// the same number of samples, else it throws BadValue, and all give samples one by one, or all
-/// whole batches, without random numbers.
+/// StackDataset. For example images and labels in two .npy files: `StackDataset{NpyRows{
+/// "images.npy"}, NpyRows{"labels.npy"}}`. All have the same number of samples, else it throws
+/// BadValue, and all give samples one by one, or all whole batches, without random numbers.
 template <class... Datasets>
 class StackDataset {
   static constexpr bool by_samples =

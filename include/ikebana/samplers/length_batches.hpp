@@ -11,7 +11,7 @@ namespace detail {
 /// samples of the same length change places, so that the lengths of batches stay.
 class LengthBatches {
  public:
-  /// Takes positions in the order of lengths, and at which of them batches begin.
+  /// Sorts the samples by length; `add_batch` then makes the batches.
   LengthBatches(const char* who, const at::Tensor& lengths);
 
   std::int64_t samples() const { return static_cast<std::int64_t>(by_length_.size()); }
@@ -36,9 +36,6 @@ class LengthBatches {
   std::vector<std::int64_t> begins_{0};     // where each batch begins in `places_`, and the end
   std::uint64_t hash_;
 };
-
-/// Returns the lengths as a tensor, Long.
-at::Tensor lengths_tensor(const std::vector<std::int64_t>& lengths);
 
 }  // namespace detail
 

@@ -7,7 +7,7 @@ namespace ikebana {
 
 /// Draws samples with replacement, each with a probability in proportion to its weight, such as 1 /
 /// (number of samples of its class): PyTorch's WeightedRandomSampler. The draw at a position
-/// depends on the seed, the epoch and the position alone. Takes 12 bytes per sample and some
+/// depends on the seed, the epoch and the position alone. Takes 8 bytes per sample and some
 /// nanoseconds per draw (Walker's alias method; Vose, "A linear algorithm for generating random
 /// numbers with a given distribution", 1991). Throws BadValue for a weight that is negative or not
 /// finite, or if all are 0.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
 #include <ikebana/data/options.hpp>
+#include <ikebana/data/sample_order.hpp>
 #include <ikebana/data/workers.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <mutex>
@@ -160,16 +161,14 @@ class StreamReader {
     }
     const std::int64_t n = std::ssize(all);
     if (n == 0 || (options_.drop_last && n < options_.batch_size)) return {};
-    const std::int64_t begin = n * options_.rank / options_.num_replicas;
-    const std::int64_t end = n * (options_.rank + 1) / options_.num_replicas;
+    const RowRange part = rows_read_by(options_.rank, options_.num_replicas, n);
     const std::int64_t first = at.batch * options_.batch_size;
-    if (begin == end) {
+    if (part.count == 0) {
       all.erase(all.begin() + 1, all.end());
       return {std::move(all), first, n, true};
     }
-    std::vector<Item> mine(std::move_iterator(all.begin() + begin),
-                           std::move_iterator(all.begin() + end));
-    return {std::move(mine), first + begin, n, false};
+    const auto begin = std::move_iterator(all.begin() + part.first);
+    return {std::vector<Item>(begin, begin + part.count), first + part.first, n, false};
   }
 
   Source source_;

@@ -34,8 +34,8 @@ struct WrittenTokens {
 /// Writes the tokens of text files to `out`: nothing but integers, little end first, one file after
 /// another, each followed by `end_of_text`. Post-processors add nothing. The tokens are the same as
 /// of each file encoded whole: a file longer than `chunk_bytes` is cut where both sides have the
-/// same /// tokens apart as together, which is checked for each cut. `out` is replaced atomically
-/// when all is written.
+/// same tokens apart as together, which is checked for each cut. `out` is replaced atomically when
+/// all is written.
 ///
 /// Throws BadValue for a token that the tokenizer does not have, for UInt16 if an id does not fit,
 /// for a tokenizer that truncates or pads, and for text that is not UTF-8 (the text names file and

@@ -154,9 +154,9 @@ IKEBANA_INLINE void MeanWatch::refuse_attention() {
   if (!attention_over_row()) return;
   throw Error(
       "attention: the batch is several documents in a row, and the model calls LibTorch's "
-      "scaled_dot_product_attention over all of its tokens, so that "
-      "documents attend to each other. Call modules::attention(q, k, v, {.is_causal = true, "
-      ".offsets = tokens}), tokens being the batch's Ragged.");
+      "scaled_dot_product_attention over all of its tokens, so that documents attend to each "
+      "other. Call modules::attention(q, k, v, {.is_causal = true, .offsets = tokens}), tokens "
+      "being the batch's Ragged.");
 }
 
 IKEBANA_INLINE void MeanWatch::end(const at::RecordFunction& function,

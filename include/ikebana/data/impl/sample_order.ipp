@@ -8,6 +8,11 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE RowRange rows_read_by(std::int64_t rank, std::int64_t ranks, std::int64_t all) {
+  const std::int64_t first = all * rank / ranks;
+  return {first, all * (rank + 1) / ranks - first};
+}
+
 IKEBANA_INLINE SampleOrder::SampleOrder(std::int64_t samples, const DataLoaderOptions& options)
     : samples_(samples), positions_(samples), options_(options) {
   if (samples < 1)
@@ -37,18 +42,15 @@ IKEBANA_INLINE at::Tensor SampleOrder::indices(BatchPosition at) const {
   if (by_batches()) return part_of_sampled(at);
   const std::int64_t first = at.batch * options_.batch_size;
   const std::int64_t all = std::min(options_.batch_size, positions_ - first);
-  const std::int64_t begin = all * options_.rank / options_.num_replicas;
-  const std::int64_t end = all * (options_.rank + 1) / options_.num_replicas;
-  return indices(at, first + begin, end - begin);
+  const RowRange mine = rows_read_by(options_.rank, options_.num_replicas, all);
+  return indices(at, first + mine.first, mine.count);
 }
 
 IKEBANA_INLINE at::Tensor SampleOrder::part_of_sampled(BatchPosition at) const {
   const std::vector<std::int64_t> batch = sampled_batch(at);
-  const auto all = static_cast<std::int64_t>(batch.size());
-  const std::int64_t begin = all * options_.rank / options_.num_replicas;
-  const std::int64_t end = all * (options_.rank + 1) / options_.num_replicas;
-  return at::tensor(at::IntArrayRef(batch).slice(static_cast<std::size_t>(begin),
-                                                 static_cast<std::size_t>(end - begin)),
+  const RowRange mine = rows_read_by(options_.rank, options_.num_replicas, std::ssize(batch));
+  return at::tensor(at::IntArrayRef(batch).slice(static_cast<std::size_t>(mine.first),
+                                                 static_cast<std::size_t>(mine.count)),
                     at::kLong);
 }
 

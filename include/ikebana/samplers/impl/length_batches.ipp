@@ -11,10 +11,6 @@
 
 namespace ikebana::detail {
 
-IKEBANA_INLINE at::Tensor lengths_tensor(const std::vector<std::int64_t>& lengths) {
-  return at::tensor(lengths, at::kLong);
-}
-
 IKEBANA_INLINE LengthBatches::LengthBatches(const char* who, const at::Tensor& lengths)
     : who_(who) {
   if (!lengths.defined() || lengths.dim() != 1 || lengths.numel() == 0 ||
@@ -112,7 +108,7 @@ IKEBANA_INLINE BucketSampler::BucketSampler(const at::Tensor& lengths,
 
 IKEBANA_INLINE BucketSampler::BucketSampler(const std::vector<std::int64_t>& lengths,
                                             const BucketOptions& options)
-    : BucketSampler(detail::lengths_tensor(lengths), options) {}
+    : BucketSampler(at::tensor(lengths, at::kLong), options) {}
 
 IKEBANA_INLINE PackedSampler::PackedSampler(const at::Tensor& lengths, std::int64_t max_tokens) {
   constexpr const char* who = "PackedSampler";
@@ -136,6 +132,6 @@ IKEBANA_INLINE PackedSampler::PackedSampler(const at::Tensor& lengths, std::int6
 
 IKEBANA_INLINE PackedSampler::PackedSampler(const std::vector<std::int64_t>& lengths,
                                             std::int64_t max_tokens)
-    : PackedSampler(detail::lengths_tensor(lengths), max_tokens) {}
+    : PackedSampler(at::tensor(lengths, at::kLong), max_tokens) {}
 
 }  // namespace ikebana
